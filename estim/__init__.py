@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from estim import attention as attention
+    from estim.contact import ContactOrders as ContactOrders
+    from estim.contact import contact_orders as contact_orders
+    from estim.contact import contact_slopes as contact_slopes
     from estim.recovery import Recovery as Recovery
     from estim.recovery import recover as recover
     from estim.response import MeanResponse as MeanResponse
+    from estim.singular_values import Spectrum as Spectrum
+    from estim.singular_values import spectrum as spectrum
 
 _HOME = {
+    "ContactOrders": "contact",
     "MeanResponse": "response",
     "Recovery": "recovery",
+    "Spectrum": "singular_values",
+    "contact_orders": "contact",
+    "contact_slopes": "contact",
     "recover": "recovery",
+    "spectrum": "singular_values",
 }
 _SUBPACKAGES = ("attention",)
 
