@@ -1,0 +1,254 @@
+"""Number systems: entries kept exactly, and their views as float64 numbers, balls and exact rationals.
+
+An array of *entries* is either a float64 array, whose values mean their exact binary values, or an object
+array of :class:`fractions.Fraction`. The formulas of :mod:`estim.attention` are written once in NumPy and
+run on whatever array they are given: float64, or object arrays of python-flint ``arb`` (a midpoint with a
+proven radius), ``fmpq``, ``fmpq_series``, ``fmpz_mod`` and the like. Only :func:`matmul` and the normalizer
+look at the type of an entry.
+
+python-flint keeps its precision in a global context. It is changed only inside :func:`ball_digits` and
+:func:`series_terms`, which restore it however the block ends.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational
+from typing import Any
+
+import flint
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_BITS_PER_DIGIT = math.log2(10)
+# Bits beyond the digits asked for: absorbs the growth of radii through some 10^9 roundings of one ulp each.
+_GUARD_BITS = 32
+
+
+@contextmanager
+def ball_digits(digits: int) -> Iterator[None]:
+    """Work with balls of `digits` decimal digits (and a few guard bits) inside the block."""
+    _check_positive_integer(digits, "digits")
+    before = flint.ctx.prec
+    flint.ctx.prec = math.ceil(digits * _BITS_PER_DIGIT) + _GUARD_BITS
+    try:
+        yield
+    finally:
+        flint.ctx.prec = before
+
+
+@contextmanager
+def series_terms(terms: int) -> Iterator[None]:
+    """Truncate power series after `terms` coefficients inside the block."""
+    _check_positive_integer(terms, "terms")
+    before = flint.ctx.cap
+    flint.ctx.cap = terms
+    try:
+        yield
+    finally:
+        flint.ctx.cap = before
+
+
+def _check_positive_integer(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        msg = f"`{name}` must be a positive integer; got {value!r}"
+        raise ValueError(msg)
+
+
+def read_entries(values: Any, name: str, *, ndim: int) -> Array:
+    """Read numbers without changing their value.
+
+    Parameters
+    ----------
+    values : array_like
+        Floats, integers, ``Fraction``, ``Decimal``, decimal or fraction strings, flint rationals or mpmath
+        numbers, also mixed; dimensionless.
+    name : str
+        What to call the argument in an error.
+    ndim : int
+        Number of axes that `values` must have.
+
+    Returns
+    -------
+    numpy.ndarray
+        A new float64 array where every entry is a float64 number, else an object array of ``Fraction``;
+        read-only.
+
+    Raises
+    ------
+    TypeError
+        If an entry is not a real number.
+    ValueError
+        If the number of axes is wrong, an axis is empty, or an entry is not finite or not readable.
+
+    Examples
+    --------
+    >>> read_entries([0.5, "0.1", 2], "value", ndim=1)
+    array([Fraction(1, 2), Fraction(1, 10), Fraction(2, 1)], dtype=object)
+    """
+    array = values if isinstance(values, np.ndarray) else _object_array(values, name)
+    if array.ndim != ndim:
+        msg = f"`{name}` must have {ndim} axes; got shape {array.shape}"
+        raise ValueError(msg)
+    if array.size == 0:
+        msg = f"`{name}` must not be empty; got shape {array.shape}"
+        raise ValueError(msg)
+    entries = _floats(array) if _is_float(array) else _fractions(array, name)
+    if entries.dtype != object and not np.isfinite(entries).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(entries))[0])
+        msg = f"`{name}` must be finite; got {entries[where]} at index {where}"
+        raise ValueError(msg)
+    entries.flags.writeable = False
+    return entries
+
+
+def _object_array(values: Any, name: str) -> Array:
+    # dtype=object first: NumPy's promotion would turn a float beside a string into a decimal.
+    try:
+        return np.array(values, dtype=object)
+    except ValueError:
+        msg = f"`{name}` must be a rectangular array; got rows of different lengths"
+        raise ValueError(msg) from None
+
+
+def _is_float(array: Array) -> bool:
+    if array.dtype != object:
+        return array.dtype.kind == "f" and array.dtype.itemsize <= 8
+    return all(isinstance(entry, float | np.float32 | np.float16) for entry in array.flat)
+
+
+def _floats(array: Array) -> Array:
+    return np.array(array, dtype=np.float64, order="C")
+
+
+def _fractions(array: Array, name: str) -> Array:
+    entries = np.empty(array.shape, dtype=object)
+    for index, entry in np.ndenumerate(array):
+        entries[index] = _fraction(entry, f"{name}[{', '.join(map(str, index))}]")
+    return entries
+
+
+def _fraction(entry: Any, name: str) -> Fraction:
+    """Return the exact value of one number."""
+    if isinstance(entry, flint.fmpq):
+        return Fraction(int(entry.p), int(entry.q))
+    if isinstance(entry, flint.fmpz):
+        return Fraction(int(entry))
+    if isinstance(entry, np.longdouble):
+        entry = _longdouble_parts(entry, name)
+    if isinstance(entry, mpmath.mpf):
+        entry = _mpf_parts(entry, name)
+    if isinstance(entry, np.bool_ | np.floating):
+        entry = entry.item()
+    if not isinstance(entry, Rational | float | Decimal | str):
+        kind = type(entry).__name__
+        msg = f"`{name}` must be a real number or a decimal string; got {entry!r} of type {kind}"
+        raise TypeError(msg)
+    try:
+        return Fraction(int(entry) if isinstance(entry, Integral) else entry)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        msg = f"`{name}` must be a finite number; got {entry!r}"
+        raise ValueError(msg) from None
+
+
+def _longdouble_parts(entry: np.longdouble, name: str) -> Fraction:
+    if not np.isfinite(entry):
+        msg = f"`{name}` must be a finite number; got {entry!r}"
+        raise ValueError(msg)
+    return Fraction(*entry.as_integer_ratio())
+
+
+def _mpf_parts(entry: Any, name: str) -> Fraction:
+    if not mpmath.isfinite(entry):
+        msg = f"`{name}` must be a finite number; got {entry!r}"
+        raise ValueError(msg)
+    mantissa, exponent = (int(part) for part in entry.man_exp)
+    return Fraction(mantissa) * Fraction(2) ** exponent
+
+
+def elementwise(convert: Callable[[Any], Any], entries: Array) -> Array:
+    """Convert every entry, into an object array of the same shape."""
+    # A ufunc stores what it is given; assigning a list would take a flint series for its coefficients.
+    return np.asarray(np.frompyfunc(convert, 1, 1)(entries), dtype=object)
+
+
+def as_float(entries: Array) -> NDArray[np.float64]:
+    """View entries as float64: the values themselves, or fractions correctly rounded."""
+    return entries.astype(np.float64) if entries.dtype == object else entries
+
+
+def as_fractions(entries: Array) -> Array:
+    """View entries as exact ``Fraction``."""
+    return entries if entries.dtype == object else elementwise(Fraction, entries)
+
+
+def as_rationals(entries: Array) -> Array:
+    """View entries as exact flint ``fmpq``, ten times faster to compute with than ``Fraction``."""
+    return elementwise(_rational, entries)
+
+
+def _rational(entry: Any) -> flint.fmpq:
+    return flint.fmpq(*entry.as_integer_ratio())
+
+
+def from_rationals(array: Array) -> Array:
+    """Turn flint ``fmpq`` into ``Fraction``, the public type of exact results."""
+    return elementwise(lambda entry: Fraction(int(entry.p), int(entry.q)), array)
+
+
+def as_balls(entries: Array) -> Array:
+    """View entries as balls of the present precision that contain the exact values."""
+    if entries.dtype == object:
+        return elementwise(lambda entry: flint.arb(_rational(entry)), entries)
+    return elementwise(lambda entry: flint.arb(float(entry)), entries)
+
+
+def midpoints(balls: Array) -> Array:
+    """Turn the midpoints of balls into ``mpmath.mpf`` without rounding and without a global precision."""
+    return elementwise(_midpoint, balls)
+
+
+def _midpoint(ball: flint.arb) -> Any:
+    mantissa, exponent = ball.mid().man_exp()
+    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
+
+
+def largest_radius(balls: Array) -> float:
+    """Bound the radii of balls; infinity where one of them is not finite."""
+    return max(float(ball.rad()) if ball.is_finite() else math.inf for ball in balls.flat)
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """Multiply stacks of matrices, (..., m, k) by (..., k, n), in any number system.
+
+    Balls go through flint's matrix product, which forms each dot product with one rounding; every other kind
+    of entry goes through :func:`numpy.matmul`.
+    """
+    if a.dtype == object and a.size and isinstance(a.flat[0], flint.arb):
+        return _ball_matmul(a, b)
+    return np.asarray(np.matmul(a, b))
+
+
+def _ball_matmul(a: Array, b: Array) -> Array:
+    if b.ndim == 2:
+        rows = a.reshape(-1, a.shape[-1])
+        return _ball_product(rows, b).reshape(*a.shape[:-1], b.shape[-1])
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
+    result = np.empty((*batch, a.shape[-2], b.shape[-1]), dtype=object)
+    for index in np.ndindex(batch):
+        result[index] = _ball_product(a[index], b[index])
+    return result
+
+
+def _ball_product(a: Array, b: Array) -> Array:
+    (rows, inner), columns = a.shape, b.shape[1]
+    left, right = a.ravel().tolist(), b.ravel().tolist()
+    product = flint.arb_mat(rows, inner, left) * flint.arb_mat(inner, columns, right)
+    return np.array(product.entries(), dtype=object).reshape(rows, columns)

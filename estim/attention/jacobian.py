@@ -1,0 +1,220 @@
+"""Exact derivatives of the readings of a network, whole or as products.
+
+Readings are ordered by input, token, channel. Parameters are ordered by layer, then query, key, value, then
+row by row; factors that were not chosen are left out.
+
+For work in another number system use :func:`jacobian_in`. It takes ``convert``, a function from exact
+entries to an object array of that system, and a normalizer that knows the system:
+
+- balls: ``estim.arithmetic.as_balls``, inside ``estim.arithmetic.ball_digits``, and the network's normalizer;
+- rationals: ``estim.arithmetic.as_rationals`` (quadratic normalizer);
+- power series in a scale of all queries and keys, or elements of Z/p^N: `scale` is the series s, or p, and
+the
+  normalizer ``estim.attention.normalizers.power_series(normalizer, terms)``; for series the network's own
+  will do.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.arithmetic import Array, as_balls, as_float, ball_digits, elementwise
+from estim.attention import formula
+from estim.attention.bank import Bank, Group, read_bank
+from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, unflatten
+
+# Float64 numbers of cotangents at work in a chunk of inputs: 4 MB stays in the second-level cache.
+_CHUNK = 1 << 19
+
+
+def weights_in(
+    layers: Sequence[Layer], convert: Convert, scale: Any = None
+) -> list[tuple[Array, Array, Array]]:
+    """Return (query, key, value) of every layer in another number system, queries and keys times `scale`."""
+    weights = [layer.factors_in(convert) for layer in layers]
+    if scale is None:
+        return weights
+
+    def scaled(array: Array) -> Array:
+        return elementwise(lambda entry: entry * scale, array)
+
+    return [(scaled(query), scaled(key), value) for query, key, value in weights]
+
+
+def jacobian_in(
+    layers: Sequence[Layer],
+    bank: Any,
+    convert: Convert,
+    normalizer: formula.Weigh,
+    *,
+    factors: Sequence[str] = FACTORS,
+    scale: Any = None,
+) -> Array:
+    """Return the Jacobian in any number system.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        Those of a network.
+    bank : (inputs, tokens, width) array_like, list, or Bank
+    convert : callable
+        From exact entries (float64, or object array of ``Fraction``) to an array of the number system.
+    normalizer : callable
+        Scores -> (phi, phi') in the number system.
+    factors : sequence of str
+        Which factors count as parameters, in the order query, key, value.
+    scale : number of the system, optional
+        Multiplies the queries and keys of all layers. The columns stay derivatives with respect to the scaled
+        factors.
+
+    Returns
+    -------
+    (readings, parameters) array
+        Of the number system.
+
+    Examples
+    --------
+    The Jacobian of a network with the quadratic normalizer is rational:
+
+    >>> from estim.arithmetic import as_rationals
+    >>> from estim.attention import Layer, Network
+    >>> network = Network([Layer([["1/2"]], [[1]], [[1]])], "quadratic")
+    >>> jacobian_in(network.layers, [[[0], [1]]], as_rationals, network.normalizer)
+    array([[0, 0, 1/2],
+           [16/81, 8/81, 5/9]], dtype=object)
+    """
+    bank = read_bank(bank, layers[0].width)
+    weights = weights_in(layers, convert, scale)
+    parts = [formula.jacobian(weights, convert(group.entries), normalizer, factors) for group in bank.groups]
+    width = layers[-1].output_width
+    result = np.empty((bank.readings(width), parts[0].shape[-1]), dtype=parts[0].dtype)
+    for group, part in zip(bank.groups, parts, strict=True):
+        result[bank.rows(group, width)] = part
+    return result
+
+
+def ball_jacobian(
+    layers: Sequence[Layer],
+    bank: Any,
+    normalizer: formula.Weigh,
+    digits: int,
+    *,
+    factors: Sequence[str] = FACTORS,
+) -> Array:
+    """Return the Jacobian as balls, (readings, parameters), each with its proven radius.
+
+    No radius exceeds ``10**-digits`` times the largest entry (times one, where every ball contains zero):
+    the working precision is raised until this holds.
+    """
+    extra = 0
+    while True:
+        with ball_digits(digits + extra):
+            balls = jacobian_in(layers, bank, as_balls, normalizer, factors=factors)
+            if _narrow(balls, digits):
+                return balls
+        extra = 2 * extra + 20
+
+
+def _narrow(balls: Array, digits: int) -> bool:
+    if not all(ball.is_finite() for ball in balls.flat):
+        return False
+    largest = max(ball.abs_lower() for ball in balls.flat)
+    bound = (largest if largest > 0 else flint.arb(1)) * flint.arb(10) ** -digits
+    return all(ball.rad() <= bound for ball in balls.flat)
+
+
+def float_jacobian(
+    layers: Sequence[Layer], bank: Bank, normalizer: formula.Weigh, factors: Sequence[str]
+) -> NDArray[np.float64]:
+    """Return the float64 Jacobian, (readings, parameters), a few inputs at a time."""
+    weights = [layer.float64 for layer in layers]
+    width = layers[-1].output_width
+    result = np.empty((bank.readings(width), parameter_count(layers, factors)))
+    for group in bank.groups:
+        _fill_group(result, bank, group, weights, normalizer, factors)
+    return result
+
+
+def _fill_group(
+    result: NDArray[np.float64],
+    bank: Bank,
+    group: Group,
+    weights: formula.Weights,
+    normalizer: formula.Weigh,
+    factors: Sequence[str],
+) -> None:
+    x = as_float(group.entries)
+    traces = formula.trace(weights, x, normalizer, group.positions)
+    _, tokens, width = traces[-1].outputs.shape
+    widest = max(at.projections.shape[-1] for at in traces)
+    step = max(1, _CHUNK // (tokens * tokens * width * widest))
+    rows = bank.rows(group, width)
+    for start in range(0, len(x), step):
+        chosen = slice(start, start + step)
+        part = [at.take(chosen) for at in traces]
+        # Consecutive inputs own consecutive rows: write in place, without a second copy of the Jacobian.
+        block = result[rows[chosen].ravel()[0] : rows[chosen].ravel()[-1] + 1]
+        in_place = len(block) == rows[chosen].size
+        out = block.reshape(len(rows[chosen]), tokens * width, -1) if in_place else None
+        derivative = formula.jacobian(weights, x[chosen], normalizer, factors, traces=part, out=out)
+        if not in_place:
+            result[rows[chosen]] = derivative
+
+
+def jvp(
+    layers: Sequence[Layer],
+    bank: Bank,
+    normalizer: formula.Weigh,
+    tangent: NDArray[np.float64],
+    factors: Sequence[str],
+) -> NDArray[np.float64]:
+    """Return Jacobian @ tangent, (readings,), by one forward sweep."""
+    weights = [layer.float64 for layer in layers]
+    tangents = unflatten(layers, tangent, factors)
+    width = layers[-1].output_width
+    result = np.empty(bank.readings(width))
+    for group in bank.groups:
+        traces = formula.trace(weights, as_float(group.entries), normalizer, group.positions)
+        moved = formula.push_forward(weights, tangents, traces)
+        result[bank.rows(group, width)] = moved.reshape(len(moved), -1)
+    return result
+
+
+def vjp(
+    layers: Sequence[Layer],
+    bank: Bank,
+    normalizer: formula.Weigh,
+    cotangent: NDArray[np.float64],
+    factors: Sequence[str],
+) -> NDArray[np.float64]:
+    """Return cotangent @ Jacobian, (parameters,), by a reverse sweep over inputs that carry a cotangent."""
+    weights = [layer.float64 for layer in layers]
+    total = [np.zeros(formula.side_by_side(layer).shape) for layer in weights]
+    width = layers[-1].output_width
+    for group in bank.groups:
+        part = cotangent[bank.rows(group, width)]
+        chosen = part.any(axis=-1)
+        if chosen.any():
+            x = as_float(group.entries)[chosen]
+            traces = formula.trace(weights, x, normalizer, group.positions[chosen])
+            _accumulate(total, weights, traces, part[chosen].reshape(*x.shape[:2], 1, width))
+    pieces = [
+        dict(zip(FACTORS, formula.split(piece, layer.rank), strict=True))
+        for piece, layer in zip(total, layers, strict=True)
+    ]
+    return np.concatenate([piece[name].ravel() for piece in pieces for name in factors])
+
+
+def _accumulate(
+    total: list[NDArray[np.float64]],
+    weights: formula.Weights,
+    traces: Sequence[formula.Trace],
+    cotangent: Array,
+) -> None:
+    def add(number: int, derivative: Array) -> None:
+        total[number] += derivative.sum(axis=(0, 2))
+
+    formula.pull_back(weights, traces, cotangent, add)

@@ -1,0 +1,272 @@
+"""A network of attention layers: its outputs and their exact derivatives."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.arithmetic import Array, as_balls, as_float, as_fractions, ball_digits, midpoints, read_entries
+from estim.attention import formula, gauge, jacobian
+from estim.attention.bank import read_bank
+from estim.attention.layer import (
+    FACTORS,
+    Layer,
+    check_factors,
+    check_layers,
+    flatten,
+    parameter_count,
+    with_vector,
+)
+from estim.attention.normalizers import Normalizer, find_normalizer
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Deep, unmasked, single-head attention with a known normalizer.
+
+    Layer l maps the tokens X, one a row, to A(X Q K^T X^T) X V, where A(S) is phi(S) divided by its row sums.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        Each as wide as what the one before puts out.
+    normalizer : {"softmax", "sigmoid", "softplus", "quadratic", "cosh"} or Normalizer, default: "softmax"
+        phi: exp(s), 1 / (1 + exp(-s)), log(1 + exp(s)), 1 + s^2, cosh(s), or one of your own.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a layer does not fit, or the normalizer is unknown.
+
+    Notes
+    -----
+    A bank is an array (inputs, tokens, width) or a list of inputs (tokens, width) that may differ in their
+    number of tokens; its entries are read like those of a Layer. Parameters are ordered by layer, then
+    query, key, value, then row by row; readings by input, token, channel. All of them are dimensionless.
+
+    References
+    ----------
+    The Identifiability and Observability of Deep Normalized Attention, arXiv:2610.09620.
+
+    Examples
+    --------
+    >>> from estim.attention import Layer, Network
+    >>> network = Network([Layer([["1/2"]], [[1]], [[2]])])
+    >>> network([[[0], [1]]]).round(6)
+    array([[[1.      ],
+            [1.244919]]])
+    >>> network.jacobian([[[0], [1]]]).round(6)
+    array([[0.      , 0.      , 0.5     ],
+           [0.470007, 0.235004, 0.622459]])
+    """
+
+    layers: tuple[Layer, ...]
+    normalizer: Normalizer
+
+    def __init__(self, layers: Iterable[Layer], normalizer: str | Normalizer = "softmax") -> None:
+        object.__setattr__(self, "layers", check_layers(layers))
+        object.__setattr__(self, "normalizer", find_normalizer(normalizer))
+
+    def __repr__(self) -> str:
+        widths = [self.width, *(layer.output_width for layer in self.layers)]
+        ranks = [layer.rank for layer in self.layers]
+        return f"Network(widths={widths}, ranks={ranks}, normalizer={self.normalizer.name!r})"
+
+    @property
+    def width(self) -> int:
+        """Channels of an input token."""
+        return self.layers[0].width
+
+    @property
+    def output_width(self) -> int:
+        """Channels of an output token."""
+        return self.layers[-1].output_width
+
+    @cached_property
+    def parameters(self) -> NDArray[np.float64]:
+        """All factors as one float64 vector, (parameters,)."""
+        return flatten(self.layers, FACTORS)
+
+    def with_parameters(self, parameters: Any, *, factors: Sequence[str] = FACTORS) -> "Network":
+        """Return the network whose chosen factors have the entries given.
+
+        Parameters
+        ----------
+        parameters : (parameters,) array_like
+            In the order of the parameters; exact entries stay exact.
+        factors : sequence of {"query", "key", "value"}
+            Which factors they replace.
+
+        Raises
+        ------
+        ValueError
+            If their number does not fit.
+
+        Examples
+        --------
+        >>> from estim.attention import Layer, Network
+        >>> network = Network([Layer([[1]], [[1]], [[1]])])
+        >>> network.with_parameters([2, "0.1"], factors=("query", "key")).parameters
+        array([2. , 0.1, 1. ])
+        """
+        return Network(with_vector(self.layers, parameters, check_factors(factors)), self.normalizer)
+
+    def scaled(self, scale: Any) -> "Network":
+        """Return the network with every query and key multiplied, exactly, by a number.
+
+        Parameters
+        ----------
+        scale : float, int, Fraction or str
+            Dimensionless; a string such as ``"0.06"`` means the decimal.
+
+        Examples
+        --------
+        >>> from estim.attention import Layer, Network
+        >>> Network([Layer([[1]], [[3]], [[1]])]).scaled("0.1").layers[0].key
+        array([[Fraction(3, 10)]], dtype=object)
+        """
+        return Network([layer.scaled(scale) for layer in self.layers], self.normalizer)
+
+    def __call__(self, bank: Any, *, digits: int | None = None) -> Array | list[Array]:
+        """Return the outputs of every input.
+
+        Parameters
+        ----------
+        bank : (inputs, tokens, width) array_like, or list of (tokens, width) array_like
+            Dimensionless.
+        digits : int, optional
+            Compute with balls of this many decimal digits; float64 when left out.
+
+        Returns
+        -------
+        (inputs, tokens, output width) array, or list of (tokens, output width) arrays
+            A list where the inputs differ in their number of tokens. Float64, or object array of
+            ``mpmath.mpf``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the bank does not fit, or the normalizer leaves a row of scores without a positive finite sum.
+        """
+        inputs = read_bank(bank, self.width)
+        if digits is not None:
+            with ball_digits(digits):
+                weights = jacobian.weights_in(self.layers, as_balls)
+                outputs = [
+                    formula.forward(weights, as_balls(group.entries), self.normalizer)
+                    for group in inputs.groups
+                ]
+                return inputs.assemble([midpoints(output) for output in outputs])
+        floats = [layer.float64 for layer in self.layers]
+        return inputs.assemble(
+            formula.forward(floats, as_float(group.entries), self.normalizer, group.positions)
+            for group in inputs.groups
+        )
+
+    def jacobian(self, bank: Any, *, factors: Sequence[str] = FACTORS, digits: int | None = None) -> Array:
+        """Return the exact derivatives of all readings with respect to the chosen factors.
+
+        Parameters
+        ----------
+        bank : (inputs, tokens, width) array_like, or list of (tokens, width) array_like
+            Dimensionless.
+        factors : sequence of {"query", "key", "value"}
+            Which factors count as parameters.
+        digits : int, optional
+            Compute with balls: no entry is off by more than ``10**-digits`` times the largest. Float64 when
+            left out.
+
+        Returns
+        -------
+        (readings, parameters) array
+            Float64, or object array of ``mpmath.mpf``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument does not fit, or the normalizer leaves a row of scores without a positive finite
+            sum.
+        """
+        chosen = check_factors(factors)
+        bank = read_bank(bank, self.width)
+        if digits is None:
+            return jacobian.float_jacobian(self.layers, bank, self.normalizer, chosen)
+        return midpoints(jacobian.ball_jacobian(self.layers, bank, self.normalizer, digits, factors=chosen))
+
+    def jvp(self, bank: Any, tangent: Any, *, factors: Sequence[str] = FACTORS) -> NDArray[np.float64]:
+        """Return Jacobian @ tangent without forming the Jacobian, at about twice the cost of the outputs.
+
+        Parameters
+        ----------
+        bank : (inputs, tokens, width) array_like, or list of (tokens, width) array_like
+        tangent : (parameters,) array_like
+            A change of the chosen factors.
+        factors : sequence of {"query", "key", "value"}
+
+        Returns
+        -------
+        (readings,) float64 array
+
+        Examples
+        --------
+        >>> from estim.attention import Layer, Network
+        >>> network = Network([Layer([["1/2"]], [[1]], [[2]])])
+        >>> network.jvp([[[0], [1]]], [1, 0, 0]).round(6)
+        array([0.      , 0.470007])
+        """
+        chosen = check_factors(factors)
+        vector = _vector(tangent, "tangent", parameter_count(self.layers, chosen), "parameter")
+        return jacobian.jvp(self.layers, read_bank(bank, self.width), self.normalizer, vector, chosen)
+
+    def vjp(self, bank: Any, cotangent: Any, *, factors: Sequence[str] = FACTORS) -> NDArray[np.float64]:
+        """Return cotangent @ Jacobian without forming the Jacobian, at some three times the cost of outputs.
+
+        Parameters
+        ----------
+        bank : (inputs, tokens, width) array_like, or list of (tokens, width) array_like
+        cotangent : (readings,) array_like
+            A weight for each reading; inputs without a weight are not evaluated.
+        factors : sequence of {"query", "key", "value"}
+
+        Returns
+        -------
+        (parameters,) float64 array
+
+        Examples
+        --------
+        >>> from estim.attention import Layer, Network
+        >>> network = Network([Layer([["1/2"]], [[1]], [[2]])])
+        >>> network.vjp([[[0], [1]]], [0, 1]).round(6)
+        array([0.470007, 0.235004, 0.622459])
+        """
+        chosen = check_factors(factors)
+        bank = read_bank(bank, self.width)
+        vector = _vector(cotangent, "cotangent", bank.readings(self.output_width), "reading")
+        return jacobian.vjp(self.layers, bank, self.normalizer, vector, chosen)
+
+    def gauge_tangents(self, *, factors: Sequence[str] = FACTORS, exact: bool = False) -> Array:
+        """Return a basis of the changes of the chosen factors that leave all outputs unchanged."""
+        return gauge.tangents_in(
+            self.layers, as_fractions if exact else as_float, factors=check_factors(factors)
+        )
+
+    @property
+    def gauge_dimension(self) -> int:
+        """Parameters that no output determines, for generic networks of these shapes."""
+        return gauge.gauge_dimension(self.layers)
+
+    @property
+    def identifiable_dimension(self) -> int:
+        """Parameters that the outputs determine, for generic networks of these shapes."""
+        return gauge.identifiable_dimension(self.layers)
+
+
+def _vector(values: Any, name: str, size: int, what: str) -> NDArray[np.float64]:
+    entries = read_entries(values, name, ndim=1)
+    if len(entries) != size:
+        msg = f"`{name}` must have one entry for each {what}, {size}; got {len(entries)}"
+        raise ValueError(msg)
+    return as_float(entries)

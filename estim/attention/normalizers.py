@@ -1,0 +1,357 @@
+"""The known positive normalizers of an attention layer.
+
+A layer weighs token j for token i by ``phi(s_ij) / sum_k phi(s_ik)`` with the scores s and a positive,
+nonconstant, real-analytic function phi, the normalizer. A weight does not change when a whole row of phi is
+divided by one positive number, and neither does its derivative when phi' is divided by the same. The
+built-in normalizers use this freedom in float64: no row overflows or underflows for scores of 1e4 and
+beyond.
+
+A normalizer is called with an array of scores and returns phi and phi' in the number system of the scores.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import factorial
+from typing import Any
+
+import flint
+import numpy as np
+
+from estim.arithmetic import Array
+
+Pair = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """A positive, nonconstant, real-analytic function with its derivative.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(scores)`` -> phi(scores), element by element on float64 arrays of any shape; dimensionless.
+    derivative : callable
+        ``derivative(scores)`` -> phi'(scores), likewise.
+    name : str, default: "custom"
+        What errors call it.
+    taylor : callable, optional
+        ``taylor(terms)`` -> the first `terms` Taylor coefficients of phi at zero, exact rationals
+        (``Fraction`` or ``int``). Needed for exact power series, such as contact orders.
+    high_precision : callable, optional
+        ``high_precision(score)`` -> (phi, phi') of one python-flint ``arb`` ball. Needed for balls.
+    even : bool, default: False
+        Whether phi(-s) = phi(s): the outputs then fix each effective score matrix only up to its sign.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from estim.attention import Layer, Network, Normalizer
+    >>> def phi(s):
+    ...     return 2 + np.tanh(s)
+    >>> def slope(s):
+    ...     return 1 - np.tanh(s) ** 2
+    >>> network = Network([Layer([[1.0]], [[1.0]], [[1.0]])], Normalizer(phi, slope, name="two plus tanh"))
+    >>> network([[[0.0], [1.0]]]).round(6)
+    array([[[0.5     ],
+            [0.579973]]])
+    """
+
+    function: Callable[[Array], Array]
+    derivative: Callable[[Array], Array]
+    name: str = "custom"
+    taylor: Callable[[int], list[Any]] | None = None
+    high_precision: Callable[[Any], Pair] | None = None
+    even: bool = False
+    # Float64 pair divided by a positive factor common to the row; built-in normalizers only.
+    _scaled: Callable[[Array], Pair] | None = field(default=None, repr=False)
+    # The pair for one number of any ring that has the operations it uses; built-in normalizers only.
+    _generic: Callable[[Any], Pair] | None = field(default=None, repr=False)
+
+    def __call__(self, scores: Array) -> tuple[Array, Array]:
+        """Return phi and phi' at the scores, in the number system of the scores.
+
+        Parameters
+        ----------
+        scores : (..., tokens, tokens) array
+            Float64 or complex numbers, or an object array; dimensionless.
+
+        Returns
+        -------
+        phi, slope : (..., tokens, tokens) array
+            In float64 both may be divided by a positive number common to a row.
+
+        Raises
+        ------
+        ValueError
+            If the normalizer is not positive at a score, or does not know the number system.
+        """
+        if scores.dtype != object:
+            return self._scaled(scores) if self._scaled else self._checked(scores)
+        one = self._for_balls() if isinstance(scores.flat[0], flint.arb) else self._for_ring()
+        phi, slope = np.frompyfunc(one, 1, 2)(scores)
+        return phi, slope
+
+    def _checked(self, scores: Array) -> tuple[Array, Array]:
+        phi = np.asarray(self.function(scores))
+        # `not >` also catches NaN.
+        bad = ~(phi.real > 0)
+        if bad.any() and not _underflowed(phi):
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            msg = f"normalizer {self.name!r} must be positive; got {phi[where]} at score {scores[where]}"
+            raise ValueError(msg)
+        return phi, np.asarray(self.derivative(scores))
+
+    def _for_balls(self) -> Callable[[Any], Pair]:
+        if self.high_precision is None and self._generic is None:
+            msg = (
+                f"normalizer {self.name!r} has no `high_precision` version; balls and mean responses need one"
+            )
+            raise ValueError(msg)
+        one = self.high_precision or self._generic
+        assert one is not None
+        return one
+
+    def _for_ring(self) -> Callable[[Any], Pair]:
+        if self._generic is None:
+            msg = f"normalizer {self.name!r} has no exact version; wrap it with `power_series`"
+            raise ValueError(msg)
+        return self._generic
+
+
+def _underflowed(phi: Array) -> bool:
+    """Whether the worst of phi is an exact zero, which a row may hold as long as it does not fill the row."""
+    return bool((phi.real >= 0).all())
+
+
+def power_series(normalizer: Normalizer, terms: int, *, value_at_zero: Any = None) -> Callable[[Array], Pair]:
+    """Return the normalizer as its first Taylor terms at zero, in any ring that contains the rationals.
+
+    This is exact where the scores are nilpotent beyond `terms`: power series without a constant term
+    truncated at `terms`, or multiples of p modulo p**terms (p larger than `terms`).
+
+    Parameters
+    ----------
+    normalizer : Normalizer
+        With a `taylor` function.
+    terms : int
+        Number of coefficients.
+    value_at_zero : ring element, optional
+        Stands in for phi(0) where that is not rational: log 2 of softplus, which is transcendental, so that
+        any algebraic identity that holds for it holds for every stand-in.
+
+    Returns
+    -------
+    callable
+        Scores, an object array, -> (phi, phi').
+
+    Raises
+    ------
+    ValueError
+        If the normalizer has no rational Taylor coefficients.
+    """
+    if normalizer.taylor is None:
+        msg = f"normalizer {normalizer.name!r} has no `taylor` coefficients; exact power series need them"
+        raise ValueError(msg)
+    coefficients = list(normalizer.taylor(terms + 1))
+    if coefficients[0] is None and value_at_zero is None:
+        msg = f"normalizer {normalizer.name!r} is irrational at zero; pass `value_at_zero`, its stand-in"
+        raise ValueError(msg)
+    slopes = [k * c for k, c in enumerate(coefficients) if k > 0]
+
+    def one(score: Any) -> Pair:
+        zero = score * 0
+        value = zero + (value_at_zero if coefficients[0] is None else _ratio(zero, coefficients[0]))
+        rest = _horner([zero, *(_ratio(zero, c) for c in coefficients[1:terms])], score)
+        return value + rest, _horner([_ratio(zero, c) for c in slopes], score)
+
+    def weights(scores: Array) -> Pair:
+        phi, slope = np.frompyfunc(one, 1, 2)(scores)
+        return phi, slope
+
+    return weights
+
+
+def _ratio(zero: Any, value: Any) -> Any:
+    fraction = Fraction(value)
+    return (zero + fraction.numerator) / (zero + fraction.denominator)
+
+
+def _horner(coefficients: list[Any], score: Any) -> Any:
+    total = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * score + coefficient
+    return total
+
+
+def _row_max(values: Array) -> Array:
+    return np.asarray(values.max(axis=-1, keepdims=True))
+
+
+def _exp(scores: Array) -> Array:
+    return np.asarray(np.exp(scores))
+
+
+def _softmax_scaled(scores: Array) -> Pair:
+    phi = np.exp(scores - _row_max(scores.real))
+    return phi, phi
+
+
+def _softmax_generic(score: Any) -> Pair:
+    phi = score.exp()
+    return phi, phi
+
+
+def _exp_taylor(terms: int) -> list[Any]:
+    return [Fraction(1, factorial(k)) for k in range(terms)]
+
+
+def _log_sigmoid(scores: Array) -> tuple[Array, Array]:
+    """Return log sigmoid and exp(-|s|), free of overflow; analytic beside zero, for complex steps."""
+    positive = scores.real > 0
+    small = np.exp(np.where(positive, -scores, scores))
+    return np.where(positive, 0, scores) - np.log1p(small), small
+
+
+def _sigmoid(scores: Array) -> Array:
+    return np.asarray(np.exp(_log_sigmoid(scores)[0]))
+
+
+def _sigmoid_slope(scores: Array) -> Array:
+    return _sigmoid(scores) * _sigmoid(-scores)
+
+
+def _sigmoid_scaled(scores: Array) -> Pair:
+    log_phi = _log_sigmoid(scores)[0]
+    phi = np.exp(log_phi - _row_max(log_phi.real))
+    return phi, phi * _sigmoid(-scores)
+
+
+def _sigmoid_generic(score: Any) -> Pair:
+    phi, rest = 1 / (1 + (-score).exp()), 1 / (1 + score.exp())
+    return phi, phi * rest
+
+
+def _sigmoid_taylor(terms: int) -> list[Any]:
+    # phi (1 + exp(-s)) = 1, coefficient by coefficient.
+    decay = [Fraction((-1) ** k, factorial(k)) for k in range(terms)]
+    phi: list[Any] = [Fraction(1, 2)]
+    for k in range(1, terms):
+        phi.append(-sum((phi[j] * decay[k - j] for j in range(k)), Fraction(0)) / 2)
+    return phi
+
+
+def _softplus(scores: Array) -> Array:
+    log_sigmoid = _log_sigmoid(-scores)[0]
+    return -log_sigmoid
+
+
+def _softplus_scaled(scores: Array) -> Pair:
+    # Below -37 softplus is exp(s) to the last bit, and log(log1p(exp(s))) would take the logarithm of zero.
+    far = scores.real < -37
+    near = np.where(far, 0, scores)
+    log_phi = np.where(far, scores, np.log(_softplus(near)))
+    phi = np.exp(log_phi - _row_max(log_phi.real))
+    return phi, phi * np.where(far, 1, _sigmoid(near) / _softplus(near))
+
+
+def _softplus_generic(score: Any) -> Pair:
+    if not isinstance(score, flint.arb):
+        msg = "normalizer 'softplus' is log 2 at zero and has no exact version; use balls or `power_series`"
+        raise ValueError(msg)
+    return score.exp().log1p(), 1 / (1 + (-score).exp())
+
+
+def _softplus_taylor(terms: int) -> list[Any]:
+    return [None, *(c / (k + 1) for k, c in enumerate(_sigmoid_taylor(max(terms - 1, 1))))][:terms]
+
+
+def _quadratic(scores: Array) -> Array:
+    return np.asarray(1 + scores * scores)
+
+
+def _double(scores: Array) -> Array:
+    return np.asarray(2 * scores)
+
+
+def _quadratic_scaled(scores: Array) -> Pair:
+    # Divided by the square of the largest score where that exceeds one: squares of 1e200 would overflow.
+    scale = np.maximum(_row_max(abs(scores.real)), 1.0)
+    ratio = scores / scale
+    return 1 / scale / scale + ratio * ratio, 2 * ratio / scale
+
+
+def _quadratic_generic(score: Any) -> Pair:
+    return 1 + score * score, 2 * score
+
+
+def _quadratic_taylor(terms: int) -> list[Any]:
+    return [Fraction(int(k in (0, 2))) for k in range(terms)]
+
+
+def _cosh(scores: Array) -> Array:
+    return np.asarray(np.cosh(scores))
+
+
+def _sinh(scores: Array) -> Array:
+    return np.asarray(np.sinh(scores))
+
+
+def _cosh_scaled(scores: Array) -> Pair:
+    top = _row_max(abs(scores.real))
+    # sinh as tanh cosh: the difference of the two exponentials would lose small scores.
+    phi = (np.exp(scores - top) + np.exp(-scores - top)) / 2
+    return phi, phi * np.tanh(scores)
+
+
+def _cosh_generic(score: Any) -> Pair:
+    return score.cosh(), score.sinh()
+
+
+def _cosh_taylor(terms: int) -> list[Any]:
+    return [Fraction(1 - k % 2, factorial(k)) for k in range(terms)]
+
+
+NORMALIZERS = {
+    "softmax": Normalizer(
+        _exp, _exp, "softmax", _exp_taylor, _scaled=_softmax_scaled, _generic=_softmax_generic
+    ),
+    "sigmoid": Normalizer(
+        _sigmoid,
+        _sigmoid_slope,
+        "sigmoid",
+        _sigmoid_taylor,
+        _scaled=_sigmoid_scaled,
+        _generic=_sigmoid_generic,
+    ),
+    "softplus": Normalizer(
+        _softplus,
+        _sigmoid,
+        "softplus",
+        _softplus_taylor,
+        _scaled=_softplus_scaled,
+        _generic=_softplus_generic,
+    ),
+    "quadratic": Normalizer(
+        _quadratic,
+        _double,
+        "quadratic",
+        _quadratic_taylor,
+        even=True,
+        _scaled=_quadratic_scaled,
+        _generic=_quadratic_generic,
+    ),
+    "cosh": Normalizer(
+        _cosh, _sinh, "cosh", _cosh_taylor, even=True, _scaled=_cosh_scaled, _generic=_cosh_generic
+    ),
+}
+
+
+def find_normalizer(normalizer: str | Normalizer) -> Normalizer:
+    """Return the normalizer of this name, or the one given."""
+    if isinstance(normalizer, Normalizer):
+        return normalizer
+    if not isinstance(normalizer, str) or normalizer not in NORMALIZERS:
+        msg = f"`normalizer` must be one of {', '.join(NORMALIZERS)} or a Normalizer; got {normalizer!r}"
+        raise ValueError(msg)
+    return NORMALIZERS[normalizer]
