@@ -30,7 +30,7 @@ _HOME = {
 }
 _SUBPACKAGES = ("attention",)
 
-__all__ = [*_HOME, *_SUBPACKAGES]  # noqa: PLE0604
+__all__ = [*_HOME, *_SUBPACKAGES]
 
 
 def __getattr__(name: str) -> Any:

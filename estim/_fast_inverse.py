@@ -1,0 +1,207 @@
+"""The inverse of a response in the form the compiled loop works with, built for any response.
+
+Three forms, in this order for each noise level. Where all draws stay in the reach of the local series, a polynomial
+in the reading around the truth: exact for the smallest noise. Else one polynomial over the attainable readings, in
+the reading or its root, if one of at most twenty terms fits to 1e-12. Else a table of polynomials in cells that grow
+geometrically away from both ends of the attainable range, since the slope may vanish there. If that does not fit
+either (a plateau inside), None: the caller inverts each reading by root finding.
+
+notation: y = rise / (rise at the top of the window), in [0, 1]; estimates are (theta - lower) / (theta at the top -
+lower).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numpy.polynomial import chebyshev
+
+from estim import _kernels
+from estim._inverse import order_at_end
+from estim._local import Local
+from estim._monotone import EPS, Monotone
+from estim._normals import LARGEST_NORMAL
+
+Array = npt.NDArray[np.float64]
+
+ACCURACY = 1e-12  # relative to theta - lower
+MOST_TERMS = 20
+NARROW = 0.1  # of the local series' reach: few terms suffice there, and beyond it nothing is lost by the other forms
+NODES = 32
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The arguments of the compiled loop, one entry a noise level, and the unit of each level's errors."""
+
+    kind: npt.NDArray[np.int64]
+    scale: Array
+    shift: Array
+    gain: Array
+    offset: Array
+    truth: Array
+    terms: npt.NDArray[np.int64]
+    coefficients: Array
+    table: Array
+    unit: Array
+
+    def arguments(self) -> tuple[npt.NDArray[np.generic], ...]:
+        """Return what `_kernels.accumulate` takes after the Generator and the number of trials."""
+        return (
+            self.kind, self.scale, self.shift, self.gain, self.offset, self.truth, self.terms,
+            self.coefficients, self.table,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """One form of the inverse over the whole window."""
+
+    kind: int
+    gain: float
+    offset: float
+    coefficients: Array
+    table: Array
+
+    def __call__(self, y: Array) -> Array:
+        p, scratch, cell = np.empty_like(y), np.empty_like(y), np.empty(y.shape, np.int64)
+        _kernels.factor(self.kind, y, self.gain, self.offset, self.coefficients, self.table, scratch, cell, p)
+        return np.sqrt(y) * p if self.kind in (_kernels.ROOT, _kernels.ROOT_OF_EVEN) else p
+
+
+_NO_TABLE = np.zeros((1, _kernels.COEFFICIENTS))
+
+
+def build_levels(
+    invert: Callable[[Array], Array],
+    grid: Monotone,
+    rounding: float,
+    truth: float,
+    here: float,
+    local: Local | None,
+    sigma: Array,
+) -> Levels | None:
+    """Build the compiled inverse for each noise level, or return None when no form reaches the accuracy.
+
+    ``invert`` maps rises to theta; ``truth`` is the true theta and ``here`` its rise.
+    """
+    levels = len(sigma)
+    out = Levels(
+        kind=np.zeros(levels, np.int64), scale=np.empty(levels), shift=np.empty(levels), gain=np.empty(levels),
+        offset=np.empty(levels), truth=np.zeros(levels), terms=np.empty(levels, np.int64),
+        coefficients=np.zeros((levels, MOST_TERMS)), table=_NO_TABLE, unit=np.empty(levels),
+    )  # fmt: skip
+    width, series = local.inverse() if local is not None else (0.0, np.zeros(0))
+    narrow = sigma * LARGEST_NORMAL <= NARROW * width
+    for k in np.flatnonzero(narrow):
+        _set_narrow(out, int(k), width, series, float(sigma[k]))
+    broad = np.flatnonzero(~narrow)
+    if not broad.size:
+        return out
+    lower = float(grid.theta[0])
+    top = min(grid.supremum, here + LARGEST_NORMAL * float(sigma.max()))
+    span = float(invert(np.array([top]))[0]) - lower
+    if not np.isfinite(span):
+        return None
+    shape = _fit(lambda y: (invert(y * top) - lower) / span, grid, rounding, top)
+    if shape is None:
+        return None
+    at_truth = float(shape(np.array([here / top]))[0])
+    for k in broad:
+        out.kind[k], out.gain[k], out.offset[k], out.terms[k] = (
+            shape.kind,
+            shape.gain,
+            shape.offset,
+            len(shape.coefficients),
+        )
+        out.coefficients[k, : out.terms[k]] = shape.coefficients
+        out.scale[k], out.shift[k], out.truth[k], out.unit[k] = sigma[k] / top, here / top, at_truth, span
+    return Levels(**{**vars(out), "table": shape.table})
+
+
+def _set_narrow(out: Levels, k: int, width: float, series: Array, sigma: float) -> None:
+    """Enter t = sum_j c_j v^(j+1) with v = z / LARGEST_NORMAL in [-1, 1]; the reading is (1 + v) / 2."""
+    reach = sigma * LARGEST_NORMAL / width
+    c = np.concatenate([[0.0], series * reach ** np.arange(1, len(series) + 1)])
+    c /= c[1]
+    needed = 1 + int(np.flatnonzero(np.abs(c) > 1e-15)[-1])
+    terms = min(-(-needed // 4) * 4, MOST_TERMS)
+    out.kind[k], out.terms[k] = _kernels.POLYNOMIAL, terms
+    out.coefficients[k, : min(terms, len(c))] = c[:terms]
+    out.scale[k], out.shift[k], out.gain[k], out.offset[k] = 0.5 / LARGEST_NORMAL, 0.5, 2.0, -1.0
+    out.unit[k] = series[0] * reach
+
+
+def _fit(inverse: Callable[[Array], Array], grid: Monotone, rounding: float, top: float) -> _Shape | None:
+    """Return the cheapest form that reaches the accuracy at points of its own, never used in the fit."""
+    order = order_at_end(grid, rounding, lower=True)
+    check = (np.arange(400.0) + 0.5) / 400.0
+    check = np.concatenate([check, check**4])
+    kinds = {1.0: [_kernels.POLYNOMIAL], 2.0: [_kernels.ROOT_OF_EVEN, _kernels.ROOT]}.get(order, [])
+    fits = [shape for kind in kinds if (shape := _fit_polynomial(kind, inverse)) is not None]
+    for shape in sorted(fits, key=lambda s: len(s.coefficients)):
+        # A polynomial in the reading itself cannot be exact relative to theta at its zero, and need not be: the error
+        # is absolute.
+        if _reaches(shape, inverse, check, rounding / top, floor=1e-3 if shape.kind == _kernels.POLYNOMIAL else 0.0):
+            return shape
+    shape = _Shape(_kernels.TABLE, 0.0, 0.0, np.zeros(4), _tabulate(inverse))
+    return shape if _reaches(shape, inverse, _cell_points(np.array([0.03, 0.97])), rounding / top) else None
+
+
+def _reaches(shape: _Shape, inverse: Callable[[Array], Array], y: Array, rounding: float, floor: float = 0.0) -> bool:
+    """Whether the form is as accurate at y as asked, or as float64 allows: a reading is known to its rounding.
+
+    Near a saturating end a rounding of the reading is a large change of theta. ``floor``: the smallest theta the
+    error is relative to.
+    """
+    expected = inverse(y)
+    blur = 4.0 * EPS * y + rounding
+    known_to = np.abs(inverse(np.minimum(y + blur, 1.0)) - inverse(np.maximum(y - blur, 0.0)))
+    error = np.abs(shape(y) - expected)
+    return bool((error <= np.maximum(ACCURACY * np.maximum(expected, floor), 4.0 * known_to)).all())
+
+
+def _fit_polynomial(kind: int, inverse: Callable[[Array], Array]) -> _Shape | None:
+    x = chebyshev.chebpts1(NODES)
+    w = 0.5 * (1.0 + x)
+    y = w * w if kind == _kernels.ROOT else w
+    root = 1.0 if kind == _kernels.POLYNOMIAL else np.sqrt(y)
+    series = chebyshev.chebfit(x, inverse(y) / root, NODES - 1)
+    tail = np.cumsum(np.abs(series[::-1]))[::-1]
+    # A quarter of the accuracy for what is cut off, relative to the smallest value of the series on [0, 1] at most.
+    for terms in range(4, MOST_TERMS + 1, 4):
+        if tail[terms] <= 0.25 * ACCURACY * np.abs(series).max():
+            return _Shape(kind, 2.0, -1.0, np.resize(chebyshev.cheb2poly(series[:terms]), terms), _NO_TABLE)
+    return None
+
+
+def _cell_points(t: Array) -> Array:
+    """Return the readings at the relative places t of every cell, flattened: the low end's cells, then the high end's."""
+    cells = np.arange(_kernels.CELLS)
+    per_octave = 1 << _kernels.CELL_BITS
+    octave = np.exp2(cells // per_octave - _kernels.OCTAVES - 1.0)
+    x = octave[:, None] * (1.0 + ((cells % per_octave)[:, None] + t) / per_octave)
+    return np.concatenate([x.ravel(), 1.0 - x.ravel()])
+
+
+def _tabulate(inverse: Callable[[Array], Array]) -> Array:
+    """Interpolate the inverse at the Chebyshev points of every cell; t in [0, 1) runs away from the end."""
+    n = _kernels.COEFFICIENTS
+    nodes = chebyshev.chebpts1(n)
+    values = inverse(_cell_points(0.5 * (1.0 + nodes))).reshape(2, _kernels.CELLS, n)
+    to_series = np.linalg.inv(chebyshev.chebvander(nodes, n - 1))
+    to_powers = np.array([_in_t(degree, n) for degree in range(n)])
+    table = np.zeros((2, _kernels.ROWS, n))
+    table[:, 1:-1] = values @ to_series.T @ to_powers
+    table[0, 0, 0], table[1, 0, 0] = 0.0, 1.0  # nearer to an end than the last octave: the end itself
+    table[:, -1, 0] = float(inverse(np.array([0.5]))[0])
+    return table.reshape(2 * _kernels.ROWS, n)
+
+
+def _in_t(degree: int, n: int) -> Array:
+    """Return the powers of t of the Chebyshev polynomial T_degree(2 t - 1)."""
+    p = np.polynomial.Chebyshev.basis(degree, domain=[0.0, 1.0]).convert(
+        kind=np.polynomial.Polynomial, domain=[-1, 1], window=[-1, 1]
+    )
+    return np.pad(p.coef, (0, n - len(p.coef)))

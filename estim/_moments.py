@@ -1,0 +1,182 @@
+"""Exact moments of the clipped and inverted reading, without its inverse.
+
+The estimate exceeds theta exactly when the reading exceeds m(theta). So for h(t) = t and t^2, integrated by parts,
+
+    E[estimate - truth]     = integral of Q(z(t)) over t > 0, minus the same over t < 0,
+    E[(estimate - truth)^2] = 2 integral of |t| Q(|z(t)|) over all t,
+
+with t = theta - truth inside the domain, z(t) = (m(truth + t) - m(truth)) / sigma signed to increase, and Q the upper
+tail of the normal. The atoms at both ends are in it, no derivative is needed, nothing of the second integral cancels,
+and the integrands are smooth where the response is, a vanishing slope included.
+
+Gauss-Legendre panels, all noise levels and both sides at once, are halved until the error of each is small.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from estim._local import Local
+from estim._monotone import EPS, Monotone
+
+Array = npt.NDArray[np.float64]
+
+REACH = 12.0  # Q(12) = 2e-33: what lies beyond is below rounding unless theta grows by 1e10 there
+NODES = 36
+RTOL = 1e-11
+#: Where rounding of m(truth + t) - m(truth) moves z by more than this, the local series takes its place.
+CANCELLATION = 1e-12
+DEEPEST = 60
+
+_NODE, _WEIGHT = np.polynomial.legendre.leggauss(NODES)
+_PLACE = 0.5 * (1.0 + _NODE)
+
+
+def _legendre_bands() -> Array:
+    """Return the map from values at the nodes to three bands of four Legendre coefficients: first, middle, last."""
+    degree = np.concatenate([np.arange(4), NODES // 2 - 2 + np.arange(4), NODES - 4 + np.arange(4)])
+    basis = np.polynomial.legendre.legvander(_NODE, NODES - 1)[:, degree]
+    return np.ascontiguousarray((basis * _WEIGHT[:, None] * (degree + 0.5)).T)
+
+
+_BANDS = _legendre_bands()
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Bias, mean squared error and clipped fractions along sigma, with the relative error of the RMSE."""
+
+    bias: Array
+    mse: Array
+    clipped_low: Array
+    clipped_high: Array
+    relative_error: Array
+
+
+def exact_moments(
+    rise: Callable[[Array], Array],
+    grid: Monotone,
+    upper: float,
+    rounding: float,
+    truth: float,
+    local: Local | None,
+    sigma: Array,
+) -> Moments:
+    """Integrate for every sigma (1-D, positive) at once."""
+    from scipy.special import ndtr
+
+    here = float(rise(np.array([truth]))[0])
+    lower, levels = float(grid.theta[0]), len(sigma)
+    both, sign = np.concatenate([sigma, sigma]), np.repeat([-1.0, 1.0], levels)
+    blur = (2.0 * EPS * here + rounding) / sigma
+    near, length = _near_window(local, REACH * sigma, blur)
+    if not near.all():
+        outer = _window(rise, grid, here, sign * (REACH * both), upper, truth)
+        length = np.where(np.concatenate([near, near]), length, np.abs(outer - truth))
+
+    def difference(t: Array, row: npt.NDArray[np.intp]) -> Array:
+        inside = np.minimum(np.maximum(truth + t, lower), upper)
+        if local is None or not near.any():
+            return rise(inside) - here
+        close = near[row % levels]
+        change = np.empty(t.shape)
+        change[close] = local.difference(t[close])
+        change[~close] = rise(inside[~close]) - here
+        return change
+
+    first, second, error = _integrate(difference, both, sign, length)
+    mse = 2.0 * (second[:levels] + second[levels:])
+    if local is not None:
+        blur = np.where(near, local.error, blur)
+    return Moments(
+        first[levels:] - first[:levels],
+        mse,
+        ndtr(-here / sigma),
+        ndtr(-(grid.supremum - here) / sigma),
+        # Of the RMSE: half that of its square; a shift of every z by its rounding moves it by less than that, relative.
+        4.0 * EPS + (error[:levels] + error[levels:]) / mse + blur,
+    )
+
+
+def _near_window(local: Local | None, reach: Array, blur: Array) -> tuple[npt.NDArray[np.bool_], Array]:
+    """Return which levels need the local series (and stay inside it), and |t| a little beyond the reach, twice."""
+    if local is None or not (blur > CANCELLATION).any():
+        return np.zeros(len(reach), bool), np.zeros(2 * len(reach))
+    length = np.minimum(1.2 * reach / local.slope, local.half_width)
+    ends = np.minimum(local.difference(length), -local.difference(-length))
+    return (ends >= reach) & (blur > CANCELLATION), np.concatenate([length, length])
+
+
+def _window(
+    rise: Callable[[Array], Array], grid: Monotone, here: float, reach: Array, upper: float, truth: float
+) -> Array:
+    """Return thetas whose rises are at or a little beyond here + reach (of either sign), or the end of the domain.
+
+    Starts from the checked grid and moves the far side in by secants; a window half as wide again costs less than a
+    root.
+    """
+    target, goal, up = here + reach, np.abs(reach), reach > 0.0
+    side = np.searchsorted(grid.rise, target)
+    last = len(grid.theta) - 1
+    outer = grid.theta[np.minimum(np.maximum(np.where(up, side, side - 1), 0), last)]
+    outer[target >= grid.supremum] = upper
+    inside = (target > 0.0) & (target < grid.supremum)
+    inner = np.full(target.shape, truth)
+    for _ in range(40):
+        overshoot = np.abs(rise(outer) - here) / goal
+        wide = inside & (overshoot > 1.5)
+        if not wide.any():
+            break
+        guess = inner + (outer - inner) * np.minimum(1.2 / np.maximum(overshoot, 1.0), 0.5)
+        beyond = np.abs(rise(guess) - here) >= goal
+        outer = np.where(wide & beyond, guess, outer)
+        inner = np.where(wide & ~beyond, guess, inner)
+    return outer
+
+
+def _integrate(
+    difference: Callable[[Array, npt.NDArray[np.intp]], Array], sigma: Array, sign: Array, length: Array
+) -> tuple[Array, Array, Array]:
+    """Return, for each row, the integrals of Q and of t Q over t in [0, length], and the error left in the second."""
+    from scipy.special import ndtr
+
+    rows = len(length)
+    totals, error = np.zeros((2, rows)), np.zeros(rows)
+    row = np.flatnonzero(length > 0.0)
+    start, size = np.zeros(len(row)), length[row]
+    for depth in range(DEEPEST):
+        t = start[:, None] + size[:, None] * _PLACE
+        change = difference((sign[row, None] * t).ravel(), np.repeat(row, NODES)).reshape(t.shape)
+        tail = ndtr(np.abs(change) / -sigma[row, None])
+        weighted = tail * t
+        half = 0.5 * size
+        first = half * (weighted @ _WEIGHT)
+        left = half * _panel_error(weighted)
+        scale = totals[1] + np.bincount(row, first, rows)
+        done = (left <= RTOL * scale[row]) | (depth == DEEPEST - 1)
+        kept = done.astype(np.float64)
+        totals[0] += np.bincount(row, kept * half * (tail @ _WEIGHT), rows)
+        totals[1] += np.bincount(row, kept * first, rows)
+        error += np.bincount(row, kept * left, rows)
+        if done.all():
+            break
+        row, size = np.repeat(row[~done], 2), np.repeat(0.5 * size[~done], 2)
+        start = np.repeat(start[~done], 2)
+        start[1::2] += size[1::2]
+    return totals[0], totals[1], error
+
+
+def _panel_error(values: Array) -> Array:
+    """Bound the error of the Gauss rule on each row of values, relative to a panel of length 2.
+
+    The rule with n nodes is exact to degree 2n - 1, so its error is about the Legendre coefficient of that degree.
+    For an integrand smooth on the panel coefficients fall geometrically or faster, and that coefficient is the square
+    of the last one found, relative to the first. They do so when the last band has fallen at least 1.6 times as many
+    decades as the middle one; else (a kink, an end with a root) the last one itself is the bound.
+    """
+    head, middle, last = np.maximum(np.abs(_BANDS @ values.T).reshape(3, 4, -1).max(axis=1), np.finfo(float).tiny)
+    fallen = last / head
+    geometric = fallen <= np.minimum(middle / head, 1.0) ** 1.6
+    return np.asarray(last * np.where(geometric, np.minimum(10.0 * fallen, 1.0), 1.0) + 4.0 * EPS * head)

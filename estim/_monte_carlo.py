@@ -1,0 +1,120 @@
+"""Monte Carlo recovery: blocks of draws through the compiled inverse, or through root finding where there is none."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim import _kernels
+from estim._fast_inverse import Levels, build_levels
+from estim._inverse import invert_rise
+from estim._local import Local
+from estim._streams import blocks, in_batches, mapping
+
+if TYPE_CHECKING:
+    from estim.response import MeanResponse
+
+Array = npt.NDArray[np.float64]
+Block = tuple[np.random.Generator, int]
+
+#: Readings inverted at once by root finding.
+CHUNK = 1 << 14
+
+
+def simulate(
+    response: "MeanResponse",
+    truth: float,
+    local: Local | None,
+    sigma: Array,
+    *,
+    trials: int,
+    rng: np.random.Generator,
+    workers: int | Callable[..., Iterable[Any]],
+    progress: bool,
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return bias, RMSE, standard error of the RMSE and the fractions clipped low and high, each of shape (levels,)."""
+    run, unit = prepare(response, truth, local, sigma)
+    with mapping(workers) as map_, _Bar(trials, progress) as advance:
+        sums = _sum(run, map_, blocks(rng, trials), advance)
+    mean, square, fourth, low, high = (sums / trials).T
+    rmse = np.sqrt(square)
+    # Delta method: the variance of the mean square, carried to its root.
+    spread = np.sqrt(np.maximum(fourth - square * square, 0.0) / (trials - 1))
+    with np.errstate(invalid="ignore"):
+        se = np.where(rmse > 0.0, 0.5 * spread / rmse, 0.0)
+    return unit * mean, unit * rmse, unit * se, low, high
+
+
+def prepare(
+    response: "MeanResponse", truth: float, local: Local | None, sigma: Array
+) -> tuple[Callable[[Block], Array], Array]:
+    """Return the function that works off a block, and the unit of each level's errors."""
+    here = float(response._rise(np.array([truth]))[0])
+    invert = partial(invert_rise, response._rise, response._grid, response.upper)
+    levels = build_levels(invert, response._grid, response.rounding, truth, here, local, sigma)
+    if levels is not None:
+        return partial(_compiled_block, levels), levels.unit
+    unit = np.full(
+        sigma.shape, float(np.ptp(invert(np.array([here, here + sigma.max(), max(here - sigma.max(), 0.0)]))))
+    )
+    return partial(_block, invert, response._grid.supremum, truth, here, sigma, unit), unit
+
+
+def _compiled_block(levels: Levels, block: Block) -> Array:
+    rng, trials = block
+    return np.asarray(_kernels.accumulate(rng, trials, *levels.arguments()))
+
+
+def _block(
+    invert: Callable[[Array], Array],
+    top: float,
+    truth: float,
+    here: float,
+    sigma: Array,
+    unit: Array,
+    block: Block,
+) -> Array:
+    """Do what the compiled loop does, on the same draws, with each reading inverted by root finding."""
+    rng, trials = block
+    sums = np.zeros((len(sigma), _kernels.SUMS))
+    for start in range(0, trials, CHUNK):
+        z = rng.standard_normal(min(CHUNK, trials - start))
+        for k, s in enumerate(sigma):
+            reading = here + s * z
+            d = (invert(reading) - truth) / unit[k]
+            sums[k] += d.sum(), (d * d).sum(), (d**4).sum(), (reading <= 0.0).sum(), (reading >= top).sum()
+    return sums
+
+
+def _sum(
+    run: Callable[[Block], Array],
+    map_: Callable[..., Iterable[Any]],
+    work: Iterable[Block],
+    advance: Callable[[int], Any],
+) -> Array:
+    """Add the blocks' sums in their order, with Neumaier's compensation: the same bits whoever computed them."""
+    total = lost = np.zeros(())
+    for batch in in_batches(work):
+        for (_, trials), sums in zip(batch, map_(run, batch), strict=True):
+            new = total + sums
+            lost = lost + np.where(np.abs(total) >= np.abs(sums), (total - new) + sums, (sums - new) + total)
+            total = new
+            advance(trials)
+    return np.asarray(total + lost)
+
+
+class _Bar:
+    """A progress bar in trials, or nothing."""
+
+    def __init__(self, trials: int, show: bool) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=trials, unit="trial", unit_scale=True, disable=not show)
+
+    def __enter__(self) -> Callable[[int], Any]:
+        return self._bar.update
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()

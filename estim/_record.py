@@ -1,0 +1,82 @@
+"""Frozen results of plain arrays and names that round-trip through JSON."""
+
+import dataclasses
+import json
+import math
+from typing import Any, Self
+
+import numpy as np
+
+
+class Record:
+    """Base of frozen dataclasses whose fields are numbers, strings, arrays and tuples of them.
+
+    JSON holds floats exactly (17 digits) and infinities and NaN as the strings "inf", "-inf" and "nan"; arrays are
+    nested lists.
+    """
+
+    @classmethod
+    def _fields(cls) -> dict[str, Any]:
+        return {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as numbers, strings and lists, ready for JSON."""
+        return {name: _plain(getattr(self, name)) for name in self._fields()}
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the record as a JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=indent)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Rebuild a record from `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            When a field is missing or unknown: the message names it.
+        """
+        known = cls._fields()
+        wrong = set(known) ^ set(fields)
+        if wrong:
+            msg = f"{cls.__name__} needs the fields {', '.join(known)}; missing or unknown: {', '.join(sorted(wrong))}"
+            raise ValueError(msg)
+        return cls(**{name: _restored(value, known[name]) for name, value in fields.items()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Rebuild a record from `to_json`; raises ValueError as `from_dict`."""
+        return cls.from_dict(json.loads(text))
+
+    def __repr__(self) -> str:
+        """Show the fields, arrays shortened."""
+        with np.printoptions(threshold=6, edgeitems=2, precision=4):
+            fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields())
+        return f"{type(self).__name__}({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all fields; NaN equals NaN."""
+        return type(other) is type(self) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        """Hash the JSON text."""
+        return hash(self.to_json())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return value
+
+
+def _restored(value: Any, kind: Any) -> Any:
+    """Turn lists back into arrays or tuples, and the strings for infinities and NaN into floats, by the field's annotation."""
+    if kind is float:
+        return float(value)
+    if isinstance(value, list):
+        return tuple(value) if "tuple" in str(kind) else np.array([float(entry) for entry in value])
+    return value
