@@ -226,29 +226,38 @@ def largest_radius(balls: Array) -> float:
 def matmul(a: Array, b: Array) -> Array:
     """Multiply stacks of matrices, (..., m, k) by (..., k, n), in any number system.
 
-    Balls go through flint's matrix product, which forms each dot product with one rounding; every other kind
-    of entry goes through :func:`numpy.matmul`.
+    Balls and rationals go through flint's matrix products: a dot product of balls is then rounded once, one
+    of rationals is brought to lowest terms once. Every other kind of entry goes through
+    :func:`numpy.matmul`.
     """
-    if a.dtype == object and a.size and isinstance(a.flat[0], flint.arb):
-        return _ball_matmul(a, b)
-    return np.asarray(np.matmul(a, b))
+    matrix = _flint_matrix(a.flat[0]) if a.dtype == object and a.size else None
+    return np.asarray(np.matmul(a, b)) if matrix is None else _flint_matmul(matrix, a, b)
 
 
-def _ball_matmul(a: Array, b: Array) -> Array:
+def _flint_matrix(entry: Any) -> Callable[[int, int, list[Any]], Any] | None:
+    """Return what makes a flint matrix of such entries."""
+    if isinstance(entry, flint.arb):
+        return flint.arb_mat
+    if isinstance(entry, flint.fmpq):
+        return flint.fmpq_mat
+    return None
+
+
+def _flint_matmul(matrix: Callable[[int, int, list[Any]], Any], a: Array, b: Array) -> Array:
     if b.ndim == 2:
         rows = a.reshape(-1, a.shape[-1])
-        return _ball_product(rows, b).reshape(*a.shape[:-1], b.shape[-1])
+        return _flint_product(matrix, rows, b).reshape(*a.shape[:-1], b.shape[-1])
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
     result = np.empty((*batch, a.shape[-2], b.shape[-1]), dtype=object)
     for index in np.ndindex(batch):
-        result[index] = _ball_product(a[index], b[index])
+        result[index] = _flint_product(matrix, a[index], b[index])
     return result
 
 
-def _ball_product(a: Array, b: Array) -> Array:
+def _flint_product(matrix: Callable[[int, int, list[Any]], Any], a: Array, b: Array) -> Array:
     (rows, inner), columns = a.shape, b.shape[1]
     left, right = a.ravel().tolist(), b.ravel().tolist()
-    product = flint.arb_mat(rows, inner, left) * flint.arb_mat(inner, columns, right)
+    product = matrix(rows, inner, left) * matrix(inner, columns, right)
     return np.array(product.entries(), dtype=object).reshape(rows, columns)

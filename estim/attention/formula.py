@@ -114,9 +114,7 @@ def trace(weights: Weights, x: Array, normalizer: Weigh, positions: Array | None
         try:
             traces.append(trace_layer(x, layer, normalizer))
         except RowError as error:
-            raise error.explain(
-                number, error.item if positions is None else int(positions[error.item])
-            ) from None
+            raise error.explain(number, error.item if positions is None else int(positions[error.item])) from None
         x = traces[-1].outputs
     return traces
 

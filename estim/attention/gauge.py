@@ -21,122 +21,22 @@ import flint
 import numpy as np
 
 from estim.arithmetic import Array, as_rationals, elementwise, from_rationals
+from estim.attention.effective import (
+    Weights,
+    echelon,
+    effective,
+    effective_derivative,
+    null_space,
+    rank,
+    to_matrix,
+)
 from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, places_of
-
-Weights = Sequence[tuple[Array, Array, Array]]
 
 # Largest prime below 2^61: a rank at a random point modulo it is the generic rank but for odds below 1e-14.
 _PRIME = (1 << 61) - 1
 
 
-def effective(weights: Weights) -> tuple[list[Array], Array]:
-    """Return the effective scores, (width, width) each, and the combined value map, in any number system."""
-    scores: list[Array] = []
-    path: Array | None = None
-    for query, key, value in weights:
-        left, right = (query, key) if path is None else (path @ query, path @ key)
-        scores.append(left @ right.T)
-        path = value if path is None else path @ value
-    assert path is not None
-    return scores, path
-
-
-def effective_derivative(weights: Weights, factors: Sequence[str]) -> Array:
-    """Return the derivative of (B_1, ..., B_L, V) with respect to the chosen factors, in any number system.
-
-    Rows: the scores layer by layer, then the value map, each row by row; columns in the order of the
-    parameters.
-    """
-    paths = _paths(weights)
-    width = weights[0][0].shape[0]
-    columns = [
-        _column_block(weights, paths, number, name, width)
-        for number, name in product(range(len(weights)), FACTORS)
-        if name in factors
-    ]
-    return np.concatenate(columns, axis=1)
-
-
-def _identity(like: Array, size: int) -> Array:
-    zero = like[:1, 0] * 0
-    matrix = np.repeat(zero, size * size).reshape(size, size)
-    matrix[np.arange(size), np.arange(size)] = zero + 1
-    return matrix
-
-
-def _paths(weights: Weights) -> list[Array]:
-    paths = [_identity(weights[0][2], weights[0][2].shape[0])]
-    for _, _, value in weights:
-        paths.append(paths[-1] @ value)
-    return paths
-
-
-def _column_block(weights: Weights, paths: list[Array], number: int, name: str, width: int) -> Array:
-    """Stack d B_1, ..., d B_L, d V with respect to one factor of layer `number`."""
-    factor = weights[number][FACTORS.index(name)]
-    zero = np.repeat(factor.ravel()[:1] * 0, width * width * factor.size).reshape(width * width, factor.size)
-    blocks = []
-    after: Array | None = None
-    for layer, (query, key, value) in enumerate(weights):
-        path = paths[layer]
-        if name == "value" and layer > number:
-            after = _identity(query, query.shape[0]) if after is None else after
-            inner = query @ key.T @ path.T
-            swapped = key @ query.T @ path.T
-            blocks.append(
-                _moved(paths[number], (after @ inner).T) + _turned(_moved(paths[number], (after @ swapped).T))
-            )
-            after = after @ value
-        elif name == "query" and layer == number:
-            blocks.append(_moved(path, path @ key))
-        elif name == "key" and layer == number:
-            blocks.append(_turned(_moved(path, path @ query)))
-        else:
-            blocks.append(zero)
-    if name == "value":
-        after = _identity(factor, factor.shape[1]) if after is None else after
-        blocks.append(_moved(paths[number], after.T))
-    else:
-        blocks.append(zero[:1].repeat(width * weights[-1][2].shape[1], axis=0))
-    return np.concatenate(blocks)
-
-
-def _moved(left: Array, right: Array) -> Array:
-    """Return the matrix of X -> left X right^T, row-by-row vectors on both sides."""
-    return np.asarray(np.kron(left, right))
-
-
-def _turned(rows: Array) -> Array:
-    """Transpose the square matrices that the rows stand for."""
-    width = round(len(rows) ** 0.5)
-    return rows.reshape(width, width, -1).swapaxes(0, 1).reshape(rows.shape)
-
-
-def to_matrix(array: Array) -> flint.fmpq_mat:
-    """Turn an array of ``fmpq`` into a flint matrix."""
-    rows, columns = array.shape
-    return flint.fmpq_mat(rows, columns, array.ravel().tolist())
-
-
-def rank(array: Array) -> int:
-    """Return the exact rank of a matrix of ``fmpq``."""
-    return int(to_matrix(array).rank())
-
-
-def null_space(array: Array) -> Array:
-    """Return a basis of the null space of a matrix of ``fmpq``, (columns, dimension)."""
-    reduced, count = to_matrix(array).rref()
-    rows = np.array(reduced.tolist(), dtype=object).reshape(array.shape)[:count]
-    pivots = [next(j for j, entry in enumerate(row) if entry != 0) for row in rows]
-    free = [j for j in range(array.shape[1]) if j not in set(pivots)]
-    basis = np.full((array.shape[1], len(free)), flint.fmpq(0), dtype=object)
-    for column, j in enumerate(free):
-        basis[j, column] = flint.fmpq(1)
-        basis[pivots, column] = -rows[:, j]
-    return basis
-
-
-def exceptional(layers: Sequence[Layer]) -> list[str]:
+def irregular(layers: Sequence[Layer]) -> list[str]:
     """Name, by layer, what keeps the closed-form tangents from being all; empty for regular parameters."""
     found = []
     for number, layer in enumerate(layers):
@@ -169,7 +69,7 @@ def tangents_in(layers: Sequence[Layer], convert: Convert, *, factors: Sequence[
     (parameters, dimension) array
         Linearly independent columns.
     """
-    if not exceptional(layers) and tuple(factors) in (FACTORS, FACTORS[:2]):
+    if not irregular(layers) and tuple(factors) in (FACTORS, FACTORS[:2]):
         return _closed_form([layer.factors_in(convert) for layer in layers], factors)
     derivative = effective_derivative([layer.factors_in(as_rationals) for layer in layers], factors)
     return convert(from_rationals(null_space(derivative)))
@@ -224,9 +124,7 @@ def _random_residues() -> Callable[[Array], Array]:
     rng = np.random.default_rng(0)
 
     def draw(entries: Array) -> Array:
-        return elementwise(
-            lambda number: flint.nmod(int(number), _PRIME), rng.integers(_PRIME, size=entries.shape)
-        )
+        return elementwise(lambda number: flint.nmod(int(number), _PRIME), rng.integers(_PRIME, size=entries.shape))
 
     return draw
 
@@ -234,3 +132,58 @@ def _random_residues() -> Callable[[Array], Array]:
 def gauge_dimension(layers: Sequence[Layer]) -> int:
     """Return the number of parameters of generic networks of these shapes that no output determines."""
     return parameter_count(layers, FACTORS) - identifiable_dimension(layers)
+
+
+def regauged(layers: Sequence[Layer], rng: np.random.Generator) -> list[Layer]:
+    """Return other factors of the same function: a random, exact element of the gauge group acts on them."""
+    weights = [list(layer.factors_in(as_rationals)) for layer in layers]
+    for number, (query, key, value) in enumerate(weights):
+        turn, back = _random_invertible(query.shape[1], rng)
+        weights[number][:2] = query @ turn, key @ back.T
+        if number < len(weights) - 1:
+            turn, back = _random_invertible(value.shape[1], rng)
+            weights[number][2] = value @ turn
+            weights[number + 1] = [back @ factor for factor in weights[number + 1]]
+    return [Layer(*(from_rationals(factor) for factor in layer)) for layer in weights]
+
+
+def _random_invertible(size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return a random rational matrix and its inverse.
+
+    Triangular factors with unit diagonals times a power of two: every inverse exists and stays a small
+    number.
+    """
+    lower, upper = (np.tril(rng.integers(-1, 2, (size, size)), -1) + np.eye(size, dtype=int) for _ in range(2))
+    matrix = as_rationals(lower.astype(float)) @ as_rationals(upper.T * 2.0 ** rng.integers(-1, 2))
+    inverse = np.array(to_matrix(matrix).inv().tolist(), dtype=object).reshape(size, size)
+    return matrix, inverse
+
+
+def canonical(layers: Sequence[Layer], *, even: bool) -> list[Layer]:
+    """Return the one exact representative of all factors with the same effective parameters.
+
+    Each B_l = Q K^T with K^T in reduced row echelon form and Q the pivot columns of B_l, which is unique;
+    all values are identities but the last, the combined value map. For an even normalizer each B_l takes
+    the sign that makes its first entry other than zero positive.
+    """
+    scores, value_map = effective([layer.factors_in(as_rationals) for layer in layers])
+    identity = np.eye(len(value_map))
+    representative = []
+    for number, score in enumerate(scores):
+        query, key = _echelon_factors(_positive_first(score) if even else score)
+        value = from_rationals(value_map) if number == len(scores) - 1 else identity
+        representative.append(Layer(query, key, value))
+    return representative
+
+
+def _positive_first(score: Array) -> Array:
+    first = next((entry for entry in score.flat if entry != 0), 1)
+    return score if first > 0 else -score
+
+
+def _echelon_factors(score: Array) -> tuple[Array, Array]:
+    rows, pivots = echelon(score)
+    if not pivots:
+        # The zero matrix: a layer has at least one column.
+        return np.zeros((len(score), 1)), np.zeros((len(score), 1))
+    return from_rationals(score[:, pivots]), from_rationals(rows.T)

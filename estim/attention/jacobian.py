@@ -30,9 +30,7 @@ from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, unfl
 _CHUNK = 1 << 19
 
 
-def weights_in(
-    layers: Sequence[Layer], convert: Convert, scale: Any = None
-) -> list[tuple[Array, Array, Array]]:
+def weights_in(layers: Sequence[Layer], convert: Convert, scale: Any = None) -> list[tuple[Array, Array, Array]]:
     """Return (query, key, value) of every layer in another number system, queries and keys times `scale`."""
     weights = [layer.factors_in(convert) for layer in layers]
     if scale is None:

@@ -31,6 +31,7 @@ class Layer:
     query, key, value : numpy.ndarray
         Read-only: float64, or an object array of ``Fraction`` where an entry is not a float.
     width, rank, output_width : int
+        Equal layers have equal exact entries.
 
     Raises
     ------
@@ -66,6 +67,18 @@ class Layer:
                 f"got {self.value.shape} and {self.query.shape}"
             )
             raise ValueError(msg)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Layer):
+            return NotImplemented
+        return all(
+            getattr(self, name).shape == getattr(other, name).shape
+            and bool((as_fractions(getattr(self, name)) == as_fractions(getattr(other, name))).all())
+            for name in FACTORS
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(tuple(as_fractions(getattr(self, name)).flat) for name in FACTORS))
 
     def __repr__(self) -> str:
         return f"Layer(width={self.width}, rank={self.rank}, output_width={self.output_width})"
@@ -134,9 +147,7 @@ def parameter_count(layers: Sequence[Layer], factors: Sequence[str]) -> int:
     return sum(getattr(layer, name).size for layer in layers for name in factors)
 
 
-def places_of(
-    weights: Sequence[tuple[Array, Array, Array]], factors: Sequence[str]
-) -> list[dict[str, slice]]:
+def places_of(weights: Sequence[tuple[Array, Array, Array]], factors: Sequence[str]) -> list[dict[str, slice]]:
     """Return the place of each chosen factor of each layer in the parameter vector."""
     places: list[dict[str, slice]] = []
     start = 0
@@ -156,9 +167,7 @@ def flatten(layers: Sequence[Layer], factors: Sequence[str]) -> NDArray[np.float
     return np.concatenate(parts)
 
 
-def unflatten(
-    layers: Sequence[Layer], vector: Array, factors: Sequence[str]
-) -> list[tuple[Array, Array, Array]]:
+def unflatten(layers: Sequence[Layer], vector: Array, factors: Sequence[str]) -> list[tuple[Array, Array, Array]]:
     """Cut a parameter vector into (query, key, value) of each layer; a factor not chosen is zero."""
     zero = vector[:1] * 0
     pieces: list[tuple[Array, Array, Array]] = []

@@ -104,9 +104,7 @@ class Normalizer:
 
     def _for_balls(self) -> Callable[[Any], Pair]:
         if self.high_precision is None and self._generic is None:
-            msg = (
-                f"normalizer {self.name!r} has no `high_precision` version; balls and mean responses need one"
-            )
+            msg = f"normalizer {self.name!r} has no `high_precision` version; balls and mean responses need one"
             raise ValueError(msg)
         one = self.high_precision or self._generic
         assert one is not None
@@ -313,9 +311,7 @@ def _cosh_taylor(terms: int) -> list[Any]:
 
 
 NORMALIZERS = {
-    "softmax": Normalizer(
-        _exp, _exp, "softmax", _exp_taylor, _scaled=_softmax_scaled, _generic=_softmax_generic
-    ),
+    "softmax": Normalizer(_exp, _exp, "softmax", _exp_taylor, _scaled=_softmax_scaled, _generic=_softmax_generic),
     "sigmoid": Normalizer(
         _sigmoid,
         _sigmoid_slope,
@@ -341,9 +337,7 @@ NORMALIZERS = {
         _scaled=_quadratic_scaled,
         _generic=_quadratic_generic,
     ),
-    "cosh": Normalizer(
-        _cosh, _sinh, "cosh", _cosh_taylor, even=True, _scaled=_cosh_scaled, _generic=_cosh_generic
-    ),
+    "cosh": Normalizer(_cosh, _sinh, "cosh", _cosh_taylor, even=True, _scaled=_cosh_scaled, _generic=_cosh_generic),
 }
 
 
