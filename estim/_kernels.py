@@ -28,12 +28,12 @@ SUMS = 5
 POLYNOMIAL, ROOT, ROOT_OF_EVEN, TABLE = 0, 1, 2, 3
 
 #: The table: cells for each octave of the distance x from the nearer end of [0, 1], octaves kept, and rows for each
-#: end: one for x nearer than the last octave, the cells, one for x = 1/2. Eight coefficients fill one cache line.
-CELL_BITS = 4
-OCTAVES = 52
+#: end: one for x nearer than the last octave, the cells, one for x = 1/2.
+CELL_BITS = 5
+OCTAVES = 44
 CELLS = OCTAVES << CELL_BITS
 ROWS = CELLS + 2
-COEFFICIENTS = 8
+COEFFICIENTS = 6
 _SHIFT = 52 - CELL_BITS
 _FIRST = (1023 - 1 - OCTAVES) << CELL_BITS
 _ONE = 1023 << 52

@@ -86,18 +86,16 @@ def exact_moments(
         change[~close] = rise(inside[~close]) - here
         return change
 
-    first, second, error = _integrate(difference, both, sign, length)
-    mse = 2.0 * (second[:levels] + second[levels:])
+    with np.errstate(over="ignore", invalid="ignore"):  # an error beyond float64 is infinite, and says so
+        first, second, error = _integrate(difference, both, sign, length)
+        bias = first[levels:] - first[:levels]
+        mse = 2.0 * (second[:levels] + second[levels:])
+        relative = (error[:levels] + error[levels:]) / mse
     if local is not None:
         blur = np.where(near, local.error, blur)
-    return Moments(
-        first[levels:] - first[:levels],
-        mse,
-        ndtr(-here / sigma),
-        ndtr(-(grid.supremum - here) / sigma),
-        # Of the RMSE: half that of its square; a shift of every z by its rounding moves it by less than that, relative.
-        4.0 * EPS + (error[:levels] + error[levels:]) / mse + blur,
-    )
+    # Of the RMSE: half that of its square; a shift of every z by its rounding moves it by less than that, relative.
+    relative = 4.0 * EPS + np.where(np.isfinite(mse), relative, np.inf) + blur
+    return Moments(bias, mse, ndtr(-here / sigma), ndtr(-(grid.supremum - here) / sigma), relative)
 
 
 def _near_window(local: Local | None, reach: Array, blur: Array) -> tuple[npt.NDArray[np.bool_], Array]:

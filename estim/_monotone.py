@@ -77,13 +77,13 @@ def _cut_at_limit(theta: Array, values: Array, magnitude: float) -> tuple[Array,
     if last < 2:
         return theta, values, math.nan  # not a number from the start: refused by the caller, with the place
     inside = values[:last]
-    if last < len(values) and np.isinf(values[last]):
-        return theta[:last], inside, math.inf
     limit = inside[-1]
     reached = np.abs(inside - limit) <= ROUNDINGS * EPS * (abs(limit) + magnitude)
     arrival = last - int(np.argmin(reached[::-1])) if not reached.all() else 0
     if last - arrival >= 8 and theta[last - 1] >= 64.0 * max(theta[arrival], 1.0):
         return theta[: arrival + 1], inside[: arrival + 1], float(limit)
+    if last < len(values) and np.isinf(values[last]):
+        return theta[:last], inside, math.inf
     if last < len(values):
         return theta, values, math.nan
     return theta, values, _limit_by_growth(theta, inside)
@@ -179,6 +179,7 @@ def _require_no_plateau(
         if jump > KINK * max(noise[last], np.finfo(np.float64).tiny):
             msg = (
                 f"the response is flat (to float64) between theta = {a:.6g} and {b:.6g}: "
-                "readings there have no single root; leave that stretch out of [lower, upper], or give the exact excess with MeanResponse.from_excess"
+                "readings there have no single root; leave that stretch out of [lower, upper], "
+                "or give the exact excess with MeanResponse.from_excess"
             )
             raise ValueError(msg)

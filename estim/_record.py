@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from typing import Any, Self
+from typing import Any, Self, get_origin
 
 import numpy as np
 
@@ -78,5 +78,5 @@ def _restored(value: Any, kind: Any) -> Any:
     if kind is float:
         return float(value)
     if isinstance(value, list):
-        return tuple(value) if "tuple" in str(kind) else np.array([float(entry) for entry in value])
+        return tuple(value) if get_origin(kind) is tuple else np.array([float(entry) for entry in value])
     return value

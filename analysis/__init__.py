@@ -1,0 +1,1 @@
+"""Tables and pictures from what the studies wrote: ``python -m analysis``."""

@@ -1,0 +1,142 @@
+"""The command line: ``estim recover PACKAGE.MODULE:RESPONSE --theta 0.05 --sigma 1e-3,1e-2``."""
+
+import argparse
+import importlib
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from estim.response import MeanResponse
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return 0, 1 when the work was refused, or 2 for a command line that is not understood."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except (ValueError, TypeError, ModuleNotFoundError) as error:
+        print(f"estim: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("estim: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    from importlib.metadata import version
+
+    parser = argparse.ArgumentParser(prog="estim", description="What a monitor can see.")
+    parser.add_argument("--version", action="version", version=f"estim {version('estim')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    recover = commands.add_parser(
+        "recover",
+        help="the error of one parameter recovered under noise",
+        description="Read a known mean response under Gaussian noise, clip, invert; print how wrong the estimate is.",
+    )
+    recover.add_argument(
+        "response",
+        metavar="MODULE:RESPONSE",
+        help="where the response is: an estim.MeanResponse, or a function theta -> mean (with --lower and --upper); "
+        "the current directory is importable",
+    )
+    recover.add_argument("--theta", type=float, required=True, help="the true parameter")
+    recover.add_argument("--sigma", type=_numbers, required=True, help="noise standard deviations, comma-separated")
+    recover.add_argument("--lower", type=float, default=None, help="domain of a plain function (default 0)")
+    recover.add_argument("--upper", type=float, default=None, help="domain of a plain function (default: infinite)")
+    recover.add_argument("--trials", type=int, default=100_000, help="Monte Carlo trials a level (default %(default)s)")
+    recover.add_argument("--exact", action="store_true", help="exact moments by quadrature, no simulation")
+    recover.add_argument("--rng", type=int, default=None, help="seed of the draws")
+    recover.add_argument("--workers", type=int, default=1, help="threads; -1 for one a processor")
+    recover.add_argument("--progress", action="store_true", help="show a progress bar")
+    recover.add_argument("--json", action="store_true", help="print JSON, not a table")
+    recover.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
+    recover.set_defaults(run=_recover)
+    return parser
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        msg = f"must be numbers separated by commas; got {text!r}"
+        raise argparse.ArgumentTypeError(msg) from error
+
+
+def _recover(options: argparse.Namespace) -> int:
+    from estim.recovery import recover
+
+    if options.plot:
+        check_picture(options.plot)
+    response = _response(options.response, options.lower, options.upper)
+    result = recover(
+        response, options.theta, options.sigma, trials=options.trials, method="exact" if options.exact else "monte-carlo",
+        rng=options.rng, workers=options.workers, progress=options.progress,
+    )  # fmt: skip
+    print(result.to_json(indent=2) if options.json else result.summary())
+    if options.plot:
+        result.plot().savefig(options.plot, dpi=150)
+    return 0
+
+
+def _response(place: str, lower: float | None, upper: float | None) -> MeanResponse:
+    found = load(place)
+    if isinstance(found, MeanResponse):
+        if lower is not None or upper is not None:
+            msg = f"--lower and --upper are for plain functions; {place} is a MeanResponse with a domain of its own"
+            raise ValueError(msg)
+        return found
+    if callable(found):
+        return MeanResponse(
+            found, lower=0.0 if lower is None else lower, upper=math.inf if upper is None else upper, name=place
+        )
+    msg = f"{place} must be an estim.MeanResponse or a function theta -> mean; got {type(found).__name__}"
+    raise TypeError(msg)
+
+
+def check_picture(path: str) -> None:
+    """Refuse a picture that could not be written, before any work.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        When matplotlib is missing.
+    ValueError
+        When the folder does not exist or matplotlib does not know the format.
+    """
+    from estim.plotting import new_figure
+
+    formats = new_figure().canvas.get_supported_filetypes()
+    target = Path(path)
+    if target.suffix.lstrip(".").lower() not in formats:
+        msg = f"--plot must end in one of .{', .'.join(sorted(formats))}; got {path!r}"
+        raise ValueError(msg)
+    if not target.parent.is_dir():
+        msg = f"--plot must be in a folder that exists; got {path!r}"
+        raise ValueError(msg)
+
+
+def load(place: str) -> Any:
+    """Import the object at ``package.module:name.of.it``, from the current directory too.
+
+    Raises
+    ------
+    ValueError
+        When the text has no colon, or the module no such name.
+    ModuleNotFoundError
+        When there is no such module.
+    """
+    module, colon, name = place.partition(":")
+    if not (module and colon and name):
+        msg = f"must be PACKAGE.MODULE:NAME; got {place!r}"
+        raise ValueError(msg)
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            msg = f"module {module} has no {name!r}"
+            raise ValueError(msg)
+        found = getattr(found, part)
+    return found

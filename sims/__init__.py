@@ -1,0 +1,1 @@
+"""Monte Carlo and high-precision studies of declared fixtures: ``python -m sims``."""

@@ -1,0 +1,52 @@
+"""Run studies and write each as JSON: ``python -m sims recovery``."""
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+
+STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders"}
+PACKAGES = ("estim", "numpy", "scipy", "numba", "mpmath", "python-flint")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the studies named, or all, in the order of `STUDIES`."""
+    options = _parser().parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in options.studies or STUDIES:
+        run = import_module(f"sims.{STUDIES[name]}").run
+        accepted = inspect.signature(run).parameters
+        given = {key: getattr(options, key) for key in ("rng", "trials", "workers") if getattr(options, key) is not None}
+        refused = sorted(set(given) - set(accepted)) if options.studies else []
+        if refused:
+            print(f"sims: the study {name} has no --{refused[0]}", file=sys.stderr)
+            return 2
+        study = run(progress=options.progress, **{key: value for key, value in given.items() if key in accepted})
+        versions = {"python": python_version(), **{package: version(package) for package in PACKAGES}}
+        target = options.out / f"{name}.json"
+        # Written whole or not at all: an interrupted study leaves the previous result in place.
+        draft = target.with_suffix(".json.part")
+        draft.write_text(json.dumps({"study": name, "versions": versions, **study}, indent=1, allow_nan=False) + "\n")
+        draft.replace(target)
+        print(f"wrote {target}", file=sys.stderr)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m sims", description="Run studies and write each as JSON.")
+    parser.add_argument("studies", nargs="*", choices=[[], *STUDIES], help="default: all", metavar="STUDY")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the JSON (default %(default)s)")
+    parser.add_argument("--rng", type=int, help="seed, where a study draws")
+    parser.add_argument("--trials", type=int, help="Monte Carlo trials, where a study draws")
+    parser.add_argument("--workers", type=int, help="threads, where a study can use them")
+    parser.add_argument("--progress", action="store_true", help="show progress bars")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
