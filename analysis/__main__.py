@@ -28,9 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m analysis", description="Print tables and draw pictures of studies.")
+    parser = argparse.ArgumentParser(prog="python -m analysis", description="Print tables, draw pictures.")
     parser.add_argument("studies", nargs="*", choices=[[], *STUDIES], help="default: all", metavar="STUDY")
-    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the JSON (default %(default)s)")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder (default %(default)s)")
     return parser
 
 

@@ -20,8 +20,9 @@ from numpy.polynomial import chebyshev
 from estim import _kernels
 from estim._inverse import order_at_end
 from estim._local import Local
-from estim._monotone import EPS, Monotone
+from estim._monotone import Monotone
 from estim._normals import LARGEST_NORMAL
+from estim._table import NO_SPLITS, NO_TABLE, known_to, tabulate
 
 Array = npt.NDArray[np.float64]
 
@@ -44,13 +45,14 @@ class Levels:
     terms: npt.NDArray[np.int64]
     coefficients: Array
     table: Array
+    first: npt.NDArray[np.int64]
     unit: Array
 
     def arguments(self) -> tuple[npt.NDArray[np.generic], ...]:
         """Return what `_kernels.accumulate` takes after the Generator and the number of trials."""
         return (
             self.kind, self.scale, self.shift, self.gain, self.offset, self.truth, self.terms,
-            self.coefficients, self.table,
+            self.coefficients, self.table, self.first,
         )  # fmt: skip
 
 
@@ -63,14 +65,14 @@ class _Shape:
     offset: float
     coefficients: Array
     table: Array
+    first: npt.NDArray[np.int64]
 
     def __call__(self, y: Array) -> Array:
         p, scratch, cell = np.empty_like(y), np.empty_like(y), np.empty(y.shape, np.int64)
-        _kernels.factor(self.kind, y, self.gain, self.offset, self.coefficients, self.table, scratch, cell, p)
+        _kernels.factor(
+            self.kind, y, self.gain, self.offset, self.coefficients, self.table, self.first, scratch, cell, p
+        )
         return np.sqrt(y) * p if self.kind in (_kernels.ROOT, _kernels.ROOT_OF_EVEN) else p
-
-
-_NO_TABLE = np.zeros((1, _kernels.COEFFICIENTS))
 
 
 def build_levels(
@@ -90,7 +92,7 @@ def build_levels(
     out = Levels(
         kind=np.zeros(levels, np.int64), scale=np.empty(levels), shift=np.empty(levels), gain=np.empty(levels),
         offset=np.empty(levels), truth=np.zeros(levels), terms=np.empty(levels, np.int64),
-        coefficients=np.zeros((levels, MOST_TERMS)), table=_NO_TABLE, unit=np.empty(levels),
+        coefficients=np.zeros((levels, MOST_TERMS)), table=NO_TABLE, first=NO_SPLITS, unit=np.empty(levels),
     )  # fmt: skip
     width, series = local.inverse() if local is not None else (0.0, np.zeros(0))
     narrow = sigma * LARGEST_NORMAL <= NARROW * width
@@ -117,7 +119,7 @@ def build_levels(
         )
         out.coefficients[k, : out.terms[k]] = shape.coefficients
         out.scale[k], out.shift[k], out.truth[k], out.unit[k] = sigma[k] / top, here / top, at_truth, span
-    return Levels(**{**vars(out), "table": shape.table})
+    return Levels(**{**vars(out), "table": shape.table, "first": shape.first})
 
 
 def _set_narrow(out: Levels, k: int, width: float, series: Array, sigma: float) -> None:
@@ -138,28 +140,18 @@ def _fit(inverse: Callable[[Array], Array], grid: Monotone, rounding: float, top
     order = order_at_end(grid, rounding, lower=True)
     check = (np.arange(400.0) + 0.5) / 400.0
     check = np.concatenate([check, check**4])
+    expected, blur = inverse(check), known_to(inverse, check, rounding / top)
     kinds = {1.0: [_kernels.POLYNOMIAL], 2.0: [_kernels.ROOT_OF_EVEN, _kernels.ROOT]}.get(order, [])
     fits = [shape for kind in kinds if (shape := _fit_polynomial(kind, inverse)) is not None]
     for shape in sorted(fits, key=lambda s: len(s.coefficients)):
         # A polynomial in the reading itself cannot be exact relative to theta at its zero, and need not be: the error
         # is absolute.
-        if _reaches(shape, inverse, check, rounding / top, floor=1e-3 if shape.kind == _kernels.POLYNOMIAL else 0.0):
+        floor = 1e-3 if shape.kind == _kernels.POLYNOMIAL else 0.0
+        allowed = np.maximum(ACCURACY * np.maximum(expected, floor), blur)
+        if (np.abs(shape(check) - expected) <= allowed).all():
             return shape
-    shape = _Shape(_kernels.TABLE, 0.0, 0.0, np.zeros(4), _tabulate(inverse))
-    return shape if _reaches(shape, inverse, _cell_points(np.array([0.03, 0.97])), rounding / top) else None
-
-
-def _reaches(shape: _Shape, inverse: Callable[[Array], Array], y: Array, rounding: float, floor: float = 0.0) -> bool:
-    """Whether the form is as accurate at y as asked, or as float64 allows: a reading is known to its rounding.
-
-    Near a saturating end a rounding of the reading is a large change of theta. ``floor``: the smallest theta the
-    error is relative to.
-    """
-    expected = inverse(y)
-    blur = 4.0 * EPS * y + rounding
-    known_to = np.abs(inverse(np.minimum(y + blur, 1.0)) - inverse(np.maximum(y - blur, 0.0)))
-    error = np.abs(shape(y) - expected)
-    return bool((error <= np.maximum(ACCURACY * np.maximum(expected, floor), 4.0 * known_to)).all())
+    found = tabulate(inverse, rounding / top, ACCURACY)
+    return None if found is None else _Shape(_kernels.TABLE, 0.0, 0.0, np.zeros(4), *found)
 
 
 def _fit_polynomial(kind: int, inverse: Callable[[Array], Array]) -> _Shape | None:
@@ -172,36 +164,5 @@ def _fit_polynomial(kind: int, inverse: Callable[[Array], Array]) -> _Shape | No
     # A quarter of the accuracy for what is cut off, relative to the smallest value of the series on [0, 1] at most.
     for terms in range(4, MOST_TERMS + 1, 4):
         if tail[terms] <= 0.25 * ACCURACY * np.abs(series).max():
-            return _Shape(kind, 2.0, -1.0, np.resize(chebyshev.cheb2poly(series[:terms]), terms), _NO_TABLE)
+            return _Shape(kind, 2.0, -1.0, np.resize(chebyshev.cheb2poly(series[:terms]), terms), NO_TABLE, NO_SPLITS)
     return None
-
-
-def _cell_points(t: Array) -> Array:
-    """Return the readings at the relative places t of every cell, flattened: the low end's cells, then the high end's."""
-    cells = np.arange(_kernels.CELLS)
-    per_octave = 1 << _kernels.CELL_BITS
-    octave = np.exp2(cells // per_octave - _kernels.OCTAVES - 1.0)
-    x = octave[:, None] * (1.0 + ((cells % per_octave)[:, None] + t) / per_octave)
-    return np.concatenate([x.ravel(), 1.0 - x.ravel()])
-
-
-def _tabulate(inverse: Callable[[Array], Array]) -> Array:
-    """Interpolate the inverse at the Chebyshev points of every cell; t in [0, 1) runs away from the end."""
-    n = _kernels.COEFFICIENTS
-    nodes = chebyshev.chebpts1(n)
-    values = inverse(_cell_points(0.5 * (1.0 + nodes))).reshape(2, _kernels.CELLS, n)
-    to_series = np.linalg.inv(chebyshev.chebvander(nodes, n - 1))
-    to_powers = np.array([_in_t(degree, n) for degree in range(n)])
-    table = np.zeros((2, _kernels.ROWS, n))
-    table[:, 1:-1] = values @ to_series.T @ to_powers
-    table[0, 0, 0], table[1, 0, 0] = 0.0, 1.0  # nearer to an end than the last octave: the end itself
-    table[:, -1, 0] = float(inverse(np.array([0.5]))[0])
-    return table.reshape(2 * _kernels.ROWS, n)
-
-
-def _in_t(degree: int, n: int) -> Array:
-    """Return the powers of t of the Chebyshev polynomial T_degree(2 t - 1)."""
-    p = np.polynomial.Chebyshev.basis(degree, domain=[0.0, 1.0]).convert(
-        kind=np.polynomial.Polynomial, domain=[-1, 1], window=[-1, 1]
-    )
-    return np.pad(p.coef, (0, n - len(p.coef)))

@@ -34,6 +34,9 @@ OCTAVES = 44
 CELLS = OCTAVES << CELL_BITS
 ROWS = CELLS + 2
 COEFFICIENTS = 6
+#: Columns of a row after its coefficients: the stretch of the cell it covers. With them it fills a cache line.
+START, END = 6, 7
+COLUMNS = 8
 _SHIFT = 52 - CELL_BITS
 _FIRST = (1023 - 1 - OCTAVES) << CELL_BITS
 _ONE = 1023 << 52
@@ -78,8 +81,13 @@ def _horner(w: Array, gain: float, offset: float, c: Array, p: Array) -> None:
 
 
 @_compile
-def _look_up(y: Array, table: Array, x: Array, cell: npt.NDArray[np.int64], p: Array) -> None:
-    """Write the tabulated inverse of y in [0, 1] into p. x and cell are scratch."""
+def _look_up(
+    y: Array, table: Array, first: npt.NDArray[np.int64], x: Array, cell: npt.NDArray[np.int64], p: Array
+) -> None:
+    """Write the tabulated inverse of y in [0, 1] into p. x and cell are scratch.
+
+    Where cells are split, ``first`` holds each cell's first row; it is empty where a cell's row has its number.
+    """
     bits = x.view(np.int64)
     for i in range(y.size):
         x[i] = min(y[i], 1.0 - y[i])
@@ -88,6 +96,14 @@ def _look_up(y: Array, table: Array, x: Array, cell: npt.NDArray[np.int64], p: A
         place = max((b >> _SHIFT) - _FIRST, -1) + 1
         cell[i] = place + ROWS * (y[i] > 0.5)
         bits[i] = ((b << CELL_BITS) & _FRACTION) | _ONE
+    if first.size > 0:
+        for i in range(y.size):
+            t = x[i] - 1.0
+            k = first[cell[i]]
+            while t >= table[k, END]:
+                k += 1
+            cell[i] = k
+            x[i] -= table[k, START]
     for i in range(y.size):
         k = cell[i]
         t = x[i] - 1.0
@@ -131,13 +147,14 @@ def factor(
     offset: float,
     c: Array,
     table: Array,
+    first: npt.NDArray[np.int64],
     x: Array,
     cell: npt.NDArray[np.int64],
     p: Array,
 ) -> None:
     """Write into p the estimates or, for the kinds with a root, their factor beside root(y). x and cell are scratch."""
     if kind == TABLE:
-        _look_up(y, table, x, cell, p)
+        _look_up(y, table, first, x, cell, p)
     elif kind == ROOT:
         for i in range(y.size):
             x[i] = np.sqrt(y[i])
@@ -159,6 +176,7 @@ def accumulate(
     terms: npt.NDArray[np.int64],
     coefficients: Array,
     table: Array,
+    first: npt.NDArray[np.int64],
 ) -> Array:
     """Return the sums (levels, SUMS) of one block of trials."""
     sums = np.zeros((scale.size, SUMS))
@@ -172,7 +190,8 @@ def accumulate(
             low, high = _read(z[:n], scale[k], shift[k], y[:n])
             sums[k, 3] += low
             sums[k, 4] += high
-            factor(kind[k], y[:n], gain[k], offset[k], coefficients[k, : terms[k]], table, x[:n], cell[:n], p[:n])
+            c = coefficients[k, : terms[k]]
+            factor(kind[k], y[:n], gain[k], offset[k], c, table, first, x[:n], cell[:n], p[:n])
             if kind[k] == ROOT or kind[k] == ROOT_OF_EVEN:
                 _add_root_errors(y[:n], p[:n], truth[k], sums[k])
             else:

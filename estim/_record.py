@@ -74,7 +74,7 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(value: Any, kind: Any) -> Any:
-    """Turn lists back into arrays or tuples, and the strings for infinities and NaN into floats, by the field's annotation."""
+    """Turn lists into arrays or tuples, and strings for infinities and NaN into floats, by the field's annotation."""
     if kind is float:
         return float(value)
     if isinstance(value, list):

@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("--sigma", type=_numbers, required=True, help="noise standard deviations, comma-separated")
     recover.add_argument("--lower", type=float, default=None, help="domain of a plain function (default 0)")
     recover.add_argument("--upper", type=float, default=None, help="domain of a plain function (default: infinite)")
-    recover.add_argument("--trials", type=int, default=100_000, help="Monte Carlo trials a level (default %(default)s)")
+    recover.add_argument("--trials", type=int, default=100_000, help="Monte Carlo trials (default %(default)s)")
     recover.add_argument("--exact", action="store_true", help="exact moments by quadrature, no simulation")
     recover.add_argument("--rng", type=int, default=None, help="seed of the draws")
     recover.add_argument("--workers", type=int, default=1, help="threads; -1 for one a processor")

@@ -61,7 +61,7 @@ class Recovery(Record):
     numerical_error: Array
     """Bound on the relative error of `rmse` that is not sampling: quadrature and the rounding of the response."""
     linear_limit: float
-    """The sigma beyond which `linear_rmse` is off by more than 10 %; 0 when wrong at any sigma, inf when right at all."""
+    """The sigma beyond which `linear_rmse` is off by more than 10 %; 0 when it always is, inf when it never is."""
     method: str
     """"monte-carlo" or "exact"."""
     trials: int
@@ -199,9 +199,9 @@ def recover(
         notes += _rarity_notes(levels, rmse, se, np.sqrt(exact.mse), count)
     scale = abs(truth) if truth != 0.0 else math.nan
     return Recovery(
-        theta=truth, sigma=levels, bias=bias, rmse=rmse, relative_bias=bias / scale, relative_rmse=rmse / scale, rmse_se=se,
-        linear_rmse=linear, clipped_low=low, clipped_high=high, numerical_error=exact.relative_error, linear_limit=limit,
-        method=method, trials=count, response=response.name or repr(response), notes=notes,
+        theta=truth, sigma=levels, bias=bias, rmse=rmse, relative_bias=bias / scale, relative_rmse=rmse / scale,
+        rmse_se=se, linear_rmse=linear, clipped_low=low, clipped_high=high, numerical_error=exact.relative_error,
+        linear_limit=limit, method=method, trials=count, response=response.name or repr(response), notes=notes,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ NOTE_WIDTH = 100
 
 
 def recovery_summary(result: "Recovery") -> "Summary":
-    """Return the summary of a recovery: how it was made, one row a noise level, and what to know before believing it."""
+    """Return how the recovery was made, one row a noise level, and what to know before believing it."""
     exact = result.method == "exact"
     relative = result.theta != 0.0
     scale = abs(result.theta) if relative else 1.0
@@ -40,7 +40,8 @@ def recovery_summary(result: "Recovery") -> "Summary":
     notes = [
         f"RMSE{' and bias are' if relative else ' is'} {'relative to theta' if relative else 'in the units of theta'}; "
         + ("num. error: bound on its relative error." if exact else "+-: its Monte Carlo standard error."),
-        "linear: sigma / |slope|, the Cramer-Rao bound of unbiased estimators; a clipped estimator is biased and may be below it.",
+        "linear: sigma / |slope|, the Cramer-Rao bound of unbiased estimators; "
+        "a clipped estimator is biased and may be below it.",
         *result.notes,
     ]
     return _summary("Recovery of one parameter under noise", facts, columns, notes)
@@ -62,7 +63,8 @@ def _summary(
     from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
     summary = Summary()
-    head = SimpleTable([[value] for _, value in facts], stubs=[name for name, _ in facts], title=title, txt_fmt=fmt_2cols)
+    stubs, values = [name for name, _ in facts], [[value] for _, value in facts]
+    head = SimpleTable(values, stubs=stubs, title=title, txt_fmt=fmt_2cols)
     cells = [[number(entry) for entry in row] for row in zip(*columns.values(), strict=True)]
     body = SimpleTable(cells, headers=list(columns), txt_fmt=fmt_params)
     summary.tables.extend([head, body])

@@ -21,7 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.studies or STUDIES:
         run = import_module(f"sims.{STUDIES[name]}").run
         accepted = inspect.signature(run).parameters
-        given = {key: getattr(options, key) for key in ("rng", "trials", "workers") if getattr(options, key) is not None}
+        options_set = {key: getattr(options, key) for key in ("rng", "trials", "workers")}
+        given = {key: value for key, value in options_set.items() if value is not None}
         refused = sorted(set(given) - set(accepted)) if options.studies else []
         if refused:
             print(f"sims: the study {name} has no --{refused[0]}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """One unknown under noise: the declared fixture at thirteen noise levels.
 
-Depth two, scalar softmax, tokens (0, 2), values 1; the first layer's query and key are 0.05, those of the last are theta = 0.05,
-with theta in [0, 0.15] attainable. A reading is the mean of the two output tokens plus Gaussian noise.
+Depth two, scalar softmax, tokens (0, 2), values 1; the first layer's query and key are 0.05, those of the last are
+theta = 0.05, with theta in [0, 0.15] attainable. A reading is the mean of the two output tokens plus Gaussian noise.
 """
 
 from fractions import Fraction

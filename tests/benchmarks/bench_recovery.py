@@ -1,6 +1,6 @@
 """Speed of the recovery, as ratios to named peers in the same run: ``python tests/benchmarks/bench_recovery.py``.
 
-Times are medians of several short tries, since the speed of a shared machine drifts; the ratios are what counts. No test asserts a time.
+Times are medians of several short tries, since the speed of a shared machine drifts; the ratios are what counts.
 """
 
 import math
@@ -114,13 +114,13 @@ def exact() -> None:
             # Split at the truth, and cut where the tail is below 1e-19.
             a, b = closed.invert_excess([here - 9 * s, here + 9 * s])
             for k in (0, 1):
-                for ends in ((a, theta), (theta, b)):
-                    found.append(
-                        integrate.quad(
-                            lambda t, k=k, s=s: abs(t - theta) ** k * special.ndtr(-abs(closed_form(t) - here) / s),
-                            *ends, epsabs=0.0, epsrel=1e-11,
-                        )[0]
-                    )  # fmt: skip
+
+                def integrand(t: float, k: int = k, s: float = s) -> float:
+                    return abs(t - theta) ** k * special.ndtr(-abs(closed_form(t) - here) / s)
+
+                found += [
+                    integrate.quad(integrand, *ends, epsabs=0.0, epsrel=1e-11)[0] for ends in ((a, theta), (theta, b))
+                ]
         return found
 
     peer = seconds(by_quad, 3)
@@ -152,7 +152,8 @@ def first_calls() -> None:
     line("import estim, s (ratio to import numpy)", ours := median_of("import estim"), ours / numpy_, "<= 1.2")
     setup = "import numpy, numba, estim; r = estim.MeanResponse(lambda t: t, upper=2.0); "
     code = setup + "a = time.perf_counter(); estim.recover(r, 1.0, [0.1], rng=0, trials=1000)"
-    line("first Monte Carlo recover(), kernel cached, numba imported, s", ours := median_of(code), ours / 0.5, "<= 0.5 s")
+    ours = median_of(code)
+    line("first Monte Carlo recover(), kernel cached, numba imported, s", ours, ours / 0.5, "<= 0.5 s")
 
 
 if __name__ == "__main__":
