@@ -37,14 +37,24 @@ class Local:
     def inverse(self) -> tuple[float, Array]:
         """Return W and the power series c with t = sum_k c_k (u/W)^(k+1), for |u| <= W."""
         width = float(np.abs(self.difference(np.array([-self.half_width, self.half_width]))).min())
+        for _ in range(40):
+            series = self._inverse_series(width)
+            # R may be a short polynomial whose inverse is a long series: theta^9 from 1/4 to 3/4, or a near-plateau.
+            if np.abs(series[-3:]).max() <= 4.0 * EPS * abs(series[0]):
+                break
+            width *= 0.5
+        return width, np.asarray(chebyshev.cheb2poly(series), np.float64)
+
+    def _inverse_series(self, width: float) -> Array:
+        """Return t/v as a Chebyshev series in v = u / width."""
         derivative = chebyshev.chebder(self.series)
         v = chebyshev.chebpts1(POINTS)
         t = v * width / self.slope
-        for _ in range(12):  # Newton; R varies by less than a factor of two or so where the series converges
+        for _ in range(12):  # Newton; where it does not converge, neither does the series, and a smaller width is tried
             x = np.clip(t / self.half_width, -1.0, 1.0)
             r = chebyshev.chebval(x, self.series)
             t = t - (t * r - v * width) / (r + x * chebyshev.chebval(x, derivative))
-        return width, np.asarray(chebyshev.cheb2poly(chebyshev.chebfit(v, t / v, POINTS - 1)), np.float64)
+        return np.asarray(chebyshev.chebfit(v, t / v, POINTS - 1))
 
 
 def local_difference(
