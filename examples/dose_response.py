@@ -1,4 +1,4 @@
-"""How precisely can a concentration be read off a dose-response curve?
+"""Read a concentration off a dose-response curve, and say how precise that is.
 
 An assay's mean signal rises with the concentration and saturates. Where it saturates, one reading says little: the
 linear error bar is wrong there on both sides, and readings above the plateau have to be clipped.

@@ -1,0 +1,27 @@
+import pytest
+
+from analysis.__main__ import main as analyse
+from sims.__main__ import main as simulate
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    simulate(["recovery", "--out", str(folder), "--trials", "20000"])
+    return folder
+
+
+def test_ours_stands_next_to_the_notes_two_figures(results, capsys):
+    assert analyse(["recovery", "--results", str(results)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first, last = (next(line for line in lines if line.startswith(f"  {sigma}")) for sigma in ("1.57e-10", "1.57e-07"))
+    assert first.split()[1] == "0.005"
+    assert first.split()[-1] == "0.005012"
+    assert last.split()[1] == "1.31"
+    assert last.split()[-1] == "1.328033"
+    assert (results / "recovery.png").stat().st_size > 10_000
+
+
+def test_a_missing_study_says_how_to_make_it(tmp_path, capsys):
+    assert analyse(["recovery", "--results", str(tmp_path)]) == 1
+    assert "run first: python -m sims recovery" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import estim
+from estim.cli import main
+
+MODULE = """
+import estim
+curve = estim.MeanResponse(lambda t: t / (1 + t), upper=4.0, name="curve")
+def plain(t):
+    return t / (1 + t)
+number = 3
+class holder:
+    inner = curve
+"""
+
+
+@pytest.fixture(autouse=True)
+def _module_in_the_current_directory(tmp_path, monkeypatch):
+    (tmp_path / "mymodule.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "mymodule", raising=False)
+
+
+def test_the_table_shows_every_level(capsys):
+    assert main(["recover", "mymodule:curve", "--theta", "1", "--sigma", "1e-3,0.02", "--rng", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "curve" in out
+    assert "0.001" in out
+    assert "0.02" in out
+    assert "Monte Carlo, 100000 trials" in out
+
+
+def test_json_is_the_record_of_the_same_call_in_python(capsys):
+    command = ["recover", "mymodule:curve", "--theta", "1", "--sigma", "0.01,0.1", "--trials", "5000", "--rng", "7"]
+    assert main([*command, "--json"]) == 0
+    found = estim.Recovery.from_json(capsys.readouterr().out)
+    curve = estim.MeanResponse(lambda t: t / (1 + t), upper=4.0, name="curve")
+    assert found == estim.recover(curve, 1.0, [0.01, 0.1], trials=5000, rng=7)
+
+
+def test_exact_has_no_trials_and_a_plain_function_takes_its_domain(capsys):
+    command = ["recover", "mymodule:plain", "--upper", "4", "--theta", "1", "--sigma", "0.1", "--exact", "--json"]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["method"] == "exact"
+    assert found["trials"] == 0
+    assert np.isclose(found["linear_rmse"][0], 0.4)
+
+
+def test_a_name_inside_a_class_is_found(capsys):
+    assert main(["recover", "mymodule:holder.inner", "--theta", "1", "--sigma", "0.1", "--exact"]) == 0
+    assert "curve" in capsys.readouterr().out
+
+
+def test_a_picture_is_written(tmp_path, capsys):
+    assert main(["recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1,0.2", "--exact", "--plot", "p.png"]) == 0
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"place": "mymodule"}, "must be PACKAGE.MODULE:NAME; got 'mymodule'"),
+        ({"place": "mymodule:absent"}, "module mymodule has no 'absent'"),
+        ({"place": "nomodule:curve"}, "No module named 'nomodule'"),
+        ({"place": "mymodule:number"}, "mymodule:number must be an estim.MeanResponse or a function"),
+        ({"place": "mymodule:plain"}, "the mean tends to 1 as theta grows without bound"),
+        ({"more": ["--upper", "2"]}, "--lower and --upper are for plain functions"),
+        ({"more": ["--theta", "9"]}, r"theta must be finite and lie in the domain [0, 4] of the response; got 9.0"),
+        ({"more": ["--sigma", "0"]}, "sigma must be positive and finite; got 0.0 at entry 0"),
+        ({"more": ["--plot", "p.xyz"]}, "--plot must end in one of"),
+        ({"more": ["--plot", "absent/p.png"]}, "--plot must be in a folder that exists; got 'absent/p.png'"),
+        ({"more": ["--trials", "1"]}, "trials must be at least 2"),
+        ({"more": ["--workers", "0"]}, "workers must be a positive integer"),
+        ({"more": ["--rng", "-1"]}, "rng must be"),
+    ],
+)
+def test_what_is_refused_is_one_sentence_and_no_traceback(change, message, capsys):
+    command = ["recover", change.get("place", "mymodule:curve"), "--theta", "1", "--sigma", "0.1"]
+    assert main([*command, *change.get("more", [])]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("estim: ")
+    assert message in captured.err
+
+
+def test_sigma_that_is_no_number_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1;0.2"])
+    assert "must be numbers separated by commas; got '0.1;0.2'" in capsys.readouterr().err
+
+
+def test_the_module_runs_as_a_program():
+    run = [sys.executable, "-m", "estim", "recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1", "--exact"]
+    found = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert "exact quadrature" in found.stdout
+    assert found.stderr == ""

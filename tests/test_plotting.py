@@ -1,0 +1,51 @@
+import builtins
+
+import numpy as np
+import pytest
+
+import estim
+
+
+@pytest.fixture(scope="module")
+def curve():
+    return estim.MeanResponse(lambda t: t / (1 + t), upper=4.0, name="curve")
+
+
+def labels(axes):
+    return axes.get_legend_handles_labels()[1]
+
+
+def test_monte_carlo_exact_and_linear_are_drawn_on_log_axes(curve):
+    sigma = np.geomspace(1e-3, 1.0, 7)
+    exact = estim.recover(curve, 1.0, sigma, method="exact")
+    above, below = estim.recover(curve, 1.0, sigma, rng=0, trials=500).plot(exact=exact).axes
+    assert above.get_xscale() == above.get_yscale() == below.get_yscale() == "log"
+    assert labels(above) == ["exact", "linear: sigma / |slope|", "Monte Carlo, 500 trials (±2 s.e.)"]
+    assert labels(below) == ["clipped at the lower end", "clipped at the upper end"]
+    assert np.array_equal(above.lines[0].get_ydata(), exact.relative_rmse)
+
+
+def test_unsorted_levels_are_drawn_in_order(curve):
+    above, _ = estim.recover(curve, 1.0, [0.1, 0.001, 0.01], method="exact").plot().axes
+    drawn = {line.get_label(): list(line.get_xdata()) for line in above.lines}
+    assert drawn["exact"] == drawn["linear: sigma / |slope|"] == [0.001, 0.01, 0.1]
+
+
+def test_an_infinite_linear_prediction_is_left_out():
+    square = estim.MeanResponse(lambda t: t**2, upper=1.0)
+    above, _ = estim.recover(square, 0.0, [0.1, 0.2], method="exact").plot().axes
+    assert labels(above) == ["exact"]
+
+
+def test_without_matplotlib_the_message_says_what_to_install(curve, monkeypatch):
+    found = estim.recover(curve, 1.0, [0.1], method="exact")
+    real = builtins.__import__
+
+    def without(name, *rest, **more):
+        if name.startswith("matplotlib"):
+            raise ModuleNotFoundError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ModuleNotFoundError, match=r"pictures need matplotlib: pip install 'estim\[plot\]'"):
+        found.plot()
