@@ -16,7 +16,7 @@ import numpy.typing as npt
 from estim._local import Local, local_difference
 from estim._moments import Moments, exact_moments
 from estim._record import Record
-from estim._streams import Seed, generator
+from estim._streams import Seed, check_workers, generator
 from estim.response import MeanResponse
 
 if TYPE_CHECKING:
@@ -172,6 +172,9 @@ def recover(
     True
     """
     truth, levels = _check(response, theta, sigma, trials, method)
+    source = generator(rng)
+    if not callable(workers):
+        check_workers(workers)
     local = local_difference(response._rise, truth, response.lower, response.upper, response.rounding)
     slope = abs(response.slope(truth)) if local is None or response.has_derivative else local.slope
     exact = _exact(response, truth, local, levels)
@@ -192,7 +195,7 @@ def recover(
             local,
             levels,
             trials=count,
-            rng=generator(rng),
+            rng=source,
             workers=workers,
             progress=progress,
         )
