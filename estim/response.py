@@ -213,6 +213,9 @@ class MeanResponse:
         theta = self._grid.theta
         with np.errstate(all="ignore"):
             slope = self._grid.sign * self._derivative(theta)
+        if np.isnan(slope).any():
+            msg = f"derivative is NaN at theta = {theta[np.argmax(np.isnan(slope))]:.6g}"
+            raise ValueError(msg)
         if (slope < 0.0).any():
             i = int(np.argmax(slope < 0.0))
             got = self._grid.sign * slope[i]
@@ -402,7 +405,7 @@ def _checked_table(theta: npt.ArrayLike, mean: npt.ArrayLike) -> tuple[Array, Ar
         i = int(np.argmax(np.diff(points) <= 0.0))
         msg = f"theta must be strictly increasing; got {points[i]:g}, then {points[i + 1]:g} (entries {i} and {i + 1})"
         raise ValueError(msg)
-    steps = np.diff(values) * np.sign(values[-1] - values[0])
+    steps = np.diff(values) * (np.sign(values[-1] - values[0]) or np.sign(values[1] - values[0]))
     if (steps <= 0.0).any():
         i = int(np.argmax(steps <= 0.0))
         what = "flat" if steps[i] == 0.0 else "turning"
