@@ -41,8 +41,12 @@ class ArrayFunction:
         )
 
     def __call__(self, theta: Array) -> Array:
-        """Evaluate at every entry of a one-dimensional array."""
-        return self._together(theta) if self.vectorized else self._singly(theta)
+        """Evaluate at every entry of a one-dimensional array.
+
+        Silently: 1 / (1 + (k / theta)**h) is right at theta = 0 although it divides by zero on the way.
+        """
+        with np.errstate(all="ignore"):
+            return self._together(theta) if self.vectorized else self._singly(theta)
 
     def _together(self, theta: Array) -> Array:
         try:
