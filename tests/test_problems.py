@@ -4,8 +4,18 @@ import mpmath
 import numpy as np
 import pytest
 
-from tests.problems import FIXTURE_EXCESS, FIXTURE_LEVELS, FIXTURE_THETA, FIXTURE_UPPER, MOMENTS, RESPONSES, TAGS
-from tests.problems import fixture_excess, reference_moments, tagged
+from tests.problems import (
+    FIXTURE_EXCESS,
+    FIXTURE_LEVELS,
+    FIXTURE_THETA,
+    FIXTURE_UPPER,
+    MOMENTS,
+    RESPONSES,
+    TAGS,
+    fixture_excess,
+    reference_moments,
+    tagged,
+)
 from tests.tolerances import EPS, FORMULA_RTOL, QUADRATURE_RTOL
 
 each = pytest.mark.parametrize("problem", RESPONSES, ids=lambda problem: problem.name)
@@ -56,7 +66,10 @@ def test_the_float_response_is_the_exact_one_rounded(problem):
 def test_the_exact_inverse_and_slope_belong_to_the_exact_excess(problem):
     with mpmath.workdps(40):
         for theta in map(mpmath.mpf, places(problem)):
-            assert abs(mpmath.diff(problem.excess, theta, h=mpmath.mpf(10) ** -15 * abs(theta)) / problem.slope(theta) - 1) < 1e-12
+            assert (
+                abs(mpmath.diff(problem.excess, theta, h=mpmath.mpf(10) ** -15 * abs(theta)) / problem.slope(theta) - 1)
+                < 1e-12
+            )
             if problem.inverse is not None:
                 assert abs(problem.inverse(problem.excess(theta)) - theta) <= mpmath.mpf(10) ** -30 * abs(theta)
 
