@@ -9,9 +9,8 @@ For a cotangent G of Y (one for each reading),
     dPv = A^T G,  dS_tj = G_t . E_t[:, j]  with  E_t[c, j] = phi'(S_tj) / (sum_k phi(S_tk)) (Pv_jc - Y_tc),
     dPq = dS Pk,  dPk = dS^T Pq,  dW = X^T dP,  dX = dP W^T.
 
-E is the derivative of the normalized weights folded with what they weigh: the readings meet it in one
-product. Cotangents are held token-major, (inputs, tokens, readings, channels), so that every product merges
-the readings of an input into one long side of a matrix.
+E is the derivative of the normalized weights folded with what they weigh, so that the readings meet it in one
+product. Cotangents are (inputs, readings, tokens, channels).
 
 Everything here takes plain arrays: `weights` is a list of (Q, K, V), `normalizer` any callable that returns
 phi and phi' for an array of scores. No argument is checked.
@@ -125,41 +124,34 @@ def forward(weights: Weights, x: Array, normalizer: Weigh, positions: Array | No
 
 
 def pull_back_layer(at: Trace, layer: tuple[Array, Array, Array], cotangent: Array) -> Array:
-    """Return dP, (inputs, tokens, readings, 2 rank + width of the outputs), for the cotangent of Y."""
-    count, tokens, readings, _ = cotangent.shape
+    """Return dP, (inputs, readings, tokens, 2 rank + width of the outputs), for the cotangent of Y."""
+    count, readings, tokens, _ = cotangent.shape
     rank = layer[0].shape[-1]
     query, key, value = split(at.projections, rank)
     # E, (inputs, tokens, channels, tokens)
     gain = at.slope[:, :, None, :] * (transpose(value)[:, None] - at.outputs[..., None])
-    scores = matmul(cotangent, gain)
-
-    def over_tokens(matrix: Array, of: Array) -> Array:
-        return matmul(matrix, of.reshape(count, tokens, -1)).reshape(count, -1, readings, of.shape[-1])
-
-    return np.concatenate(
-        [
-            matmul(scores.reshape(count, -1, tokens), key).reshape(count, tokens, readings, rank),
-            over_tokens(transpose(query), scores).transpose(0, 3, 2, 1),
-            over_tokens(transpose(at.attention), cotangent),
-        ],
-        axis=-1,
-    )
+    scores = np.empty((count, readings, tokens, tokens), dtype=cotangent.dtype)
+    matmul(cotangent.swapaxes(1, 2), gain, out=scores.swapaxes(1, 2))
+    pulled = np.empty((count, readings, tokens, at.projections.shape[-1]), dtype=cotangent.dtype)
+    to_query, to_key, to_value = split(pulled, rank)
+    matmul(scores, key[:, None], out=to_query)
+    matmul(transpose(scores), query[:, None], out=to_key)
+    matmul(transpose(at.attention)[:, None], cotangent, out=to_value)
+    return pulled
 
 
 def pull_back(
     weights: Weights, traces: Sequence[Trace], cotangent: Array, wanted: Callable[[int, Array], None]
 ) -> None:
-    """Carry cotangents of the outputs, (inputs, tokens, readings, width), down to the first layer.
+    """Carry cotangents of the outputs, (inputs, readings, tokens, width), down to the first layer.
 
-    ``wanted(number, dW)`` receives the derivatives of the readings with respect to W of each layer, last
-    layer first: dW (inputs, width, readings, 2 rank + width of the outputs).
+    ``wanted(number, dP)`` receives the derivatives of the readings with respect to P of each layer, last
+    layer first: dP (inputs, readings, tokens, 2 rank + width of the outputs).
     """
     for number in range(len(weights) - 1, -1, -1):
-        at, layer = traces[number], weights[number]
-        pulled = pull_back_layer(at, layer, cotangent)
-        count, tokens, readings, columns = pulled.shape
-        product = matmul(transpose(at.inputs), pulled.reshape(count, tokens, -1))
-        wanted(number, product.reshape(count, -1, readings, columns))
+        layer = weights[number]
+        pulled = pull_back_layer(traces[number], layer, cotangent)
+        wanted(number, pulled)
         if number > 0:
             cotangent = matmul(pulled, transpose(side_by_side(layer)))
 
@@ -182,66 +174,44 @@ def push_forward(weights: Weights, tangents: Weights, traces: Sequence[Trace]) -
     return moved
 
 
-def identity_cotangent(like: Array) -> Array:
-    """Return the cotangents of all readings of one input, (1, tokens, tokens * width, width).
+def identity_cotangent(like: Array, readings: slice) -> Array:
+    """Return the cotangents of some readings of every input, (inputs, readings, tokens, width).
 
     `like` holds outputs, (inputs, tokens, width); one and zero are taken from its number system.
     """
-    _, tokens, width = like.shape
+    count, tokens, width = like.shape
     # Arrays all the way: as a lone operand a flint series would be taken for a sequence of its coefficients.
     zero = like[0, 0, :1] * 0
-    basis = np.repeat(zero, tokens**2 * width**2).reshape(tokens, tokens, width, width)
-    token, channel = np.arange(tokens)[:, None], np.arange(width)
-    basis[token, token, channel, channel] = basis[token, token, channel, channel] + 1
-    return basis.reshape(1, tokens, tokens * width, width)
+    places = np.arange(tokens * width)[readings]
+    basis = np.repeat(zero, len(places) * tokens * width).reshape(len(places), tokens * width)
+    rows = np.arange(len(places))
+    basis[rows, places] = basis[rows, places] + 1
+    return np.broadcast_to(basis.reshape(-1, tokens, width), (count, len(places), tokens, width))
 
 
-def jacobian(
-    weights: Weights,
-    x: Array,
-    normalizer: Weigh,
-    factors: Sequence[str] = FACTORS,
-    *,
-    traces: Sequence[Trace] | None = None,
-    out: Array | None = None,
-) -> Array:
-    """Return the derivatives of all outputs, in the number system of its arguments.
+def jacobian(weights: Weights, traces: Sequence[Trace], factors: Sequence[str], readings: slice, out: Array) -> None:
+    """Write the derivatives of some readings of every input, in the number system of the arguments.
 
     Parameters
     ----------
     weights : list of (query, key, value)
-        Arrays of one number system.
-    x : (inputs, tokens, width) array
-        Of the same number system.
-    normalizer : callable
-        ``normalizer(scores)`` -> (phi, phi').
+    traces : list
+        What :func:`trace` returned for them.
     factors : sequence of str
         Which of ``"query"``, ``"key"``, ``"value"`` count as parameters.
-    traces : list, optional
-        What :func:`trace` returned for the same arguments.
-    out : (inputs, readings, parameters) array, optional
-        Where to write.
-
-    Returns
-    -------
-    (inputs, tokens * width, parameters) array
-        Readings of an input are ordered by token, then channel; parameters by layer, then query, key,
-        value, each row by row.
+    readings : slice
+        Out of the tokens * width readings of an input, ordered by token, then channel.
+    out : (inputs, readings, parameters) array
+        Where to write; parameters by layer, then query, key, value, each row by row.
     """
-    traces = trace(weights, x, normalizer) if traces is None else traces
-    count, tokens, width = traces[-1].outputs.shape
-    offsets = places_of(weights, factors)
-    size = max(place.stop for places in offsets for place in places.values())
-    if out is None:
-        out = np.empty((count, tokens * width, size), dtype=x.dtype)
+    places = places_of(weights, factors)
 
-    def store(number: int, derivative: Array) -> None:
-        parts = split(derivative, weights[number][0].shape[-1])
+    def store(number: int, pulled: Array) -> None:
+        x = transpose(traces[number].inputs)[:, None]
+        parts = split(pulled, weights[number][0].shape[-1])
         for name, part in zip(FACTORS, parts, strict=True):
-            if name in offsets[number]:
-                block = out[:, :, offsets[number][name]].reshape(count, tokens * width, *part.shape[1::2])
-                block[...] = part.swapaxes(1, 2)
+            if name in places[number]:
+                block = out[:, :, places[number][name]].reshape(*out.shape[:2], x.shape[-2], part.shape[-1])
+                matmul(x, part, out=block)
 
-    cotangent = identity_cotangent(traces[-1].outputs)
-    pull_back(weights, traces, np.broadcast_to(cotangent, (count, *cotangent.shape[1:])), store)
-    return out
+    pull_back(weights, traces, identity_cotangent(traces[-1].outputs, readings), store)

@@ -26,8 +26,9 @@ from estim.attention import formula
 from estim.attention.bank import Bank, Group, read_bank
 from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, unflatten
 
-# Float64 numbers of cotangents at work in a chunk of inputs: 4 MB stays in the second-level cache.
-_CHUNK = 1 << 19
+# Float64 numbers of cotangents at work in a block of readings. 1 MB stays in the second-level cache; the larger network
+# of tests/benchmarks/bench_attention.py took 1.03 s with it, 1.3 to 2.2 s with 2 to 4 MB.
+_CHUNK = 1 << 17
 
 
 def weights_in(layers: Sequence[Layer], convert: Convert, scale: Any = None) -> list[tuple[Array, Array, Array]]:
@@ -86,11 +87,18 @@ def jacobian_in(
     """
     bank = read_bank(bank, layers[0].width)
     weights = weights_in(layers, convert, scale)
-    parts = [formula.jacobian(weights, convert(group.entries), normalizer, factors) for group in bank.groups]
     width = layers[-1].output_width
-    result = np.empty((bank.readings(width), parts[0].shape[-1]), dtype=parts[0].dtype)
-    for group, part in zip(bank.groups, parts, strict=True):
-        result[bank.rows(group, width)] = part
+    size = parameter_count(layers, factors)
+    result: Array | None = None
+    for group in bank.groups:
+        x = convert(group.entries)
+        traces = formula.trace(weights, x, normalizer, group.positions)
+        rows = bank.rows(group, width)
+        result = np.empty((bank.readings(width), size), dtype=x.dtype) if result is None else result
+        part = np.empty((*rows.shape, size), dtype=x.dtype)
+        formula.jacobian(weights, traces, factors, slice(None), part)
+        result[rows] = part
+    assert result is not None
     return result
 
 
@@ -144,22 +152,25 @@ def _fill_group(
     normalizer: formula.Weigh,
     factors: Sequence[str],
 ) -> None:
-    x = as_float(group.entries)
-    traces = formula.trace(weights, x, normalizer, group.positions)
-    _, tokens, width = traces[-1].outputs.shape
-    widest = max(at.projections.shape[-1] for at in traces)
-    step = max(1, _CHUNK // (tokens * tokens * width * widest))
+    traces = formula.trace(weights, as_float(group.entries), normalizer, group.positions)
+    count, tokens, width = traces[-1].outputs.shape
+    size = tokens * max(at.projections.shape[-1] for at in traces)
+    inputs = max(1, _CHUNK // (tokens * width * size))
+    readings = max(1, _CHUNK // size)
     rows = bank.rows(group, width)
-    for start in range(0, len(x), step):
-        chosen = slice(start, start + step)
+    for start in range(0, count, inputs):
+        chosen = slice(start, min(start + inputs, count))
         part = [at.take(chosen) for at in traces]
         # Consecutive inputs own consecutive rows: write in place, without a second copy of the Jacobian.
-        block = result[rows[chosen].ravel()[0] : rows[chosen].ravel()[-1] + 1]
-        in_place = len(block) == rows[chosen].size
-        out = block.reshape(len(rows[chosen]), tokens * width, -1) if in_place else None
-        derivative = formula.jacobian(weights, x[chosen], normalizer, factors, traces=part, out=out)
+        first, last = rows[chosen.start, 0], rows[chosen.stop - 1, -1]
+        in_place = last - first + 1 == rows[chosen].size
+        shape = (*rows[chosen].shape, result.shape[-1])
+        out = result[first : last + 1].reshape(shape) if in_place else np.empty(shape)
+        for low in range(0, tokens * width, readings):
+            block = slice(low, low + readings)
+            formula.jacobian(weights, part, factors, block, out[:, block])
         if not in_place:
-            result[rows[chosen]] = derivative
+            result[rows[chosen]] = out
 
 
 def jvp(
@@ -198,12 +209,12 @@ def vjp(
         if chosen.any():
             x = as_float(group.entries)[chosen]
             traces = formula.trace(weights, x, normalizer, group.positions[chosen])
-            _accumulate(total, weights, traces, part[chosen].reshape(*x.shape[:2], 1, width))
-    pieces = [
-        dict(zip(FACTORS, formula.split(piece, layer.rank), strict=True))
-        for piece, layer in zip(total, layers, strict=True)
-    ]
-    return np.concatenate([piece[name].ravel() for piece in pieces for name in factors])
+            _accumulate(total, weights, traces, part[chosen].reshape(len(x), 1, *x.shape[1:2], width))
+    pieces = []
+    for derivative, layer in zip(total, layers, strict=True):
+        named = dict(zip(FACTORS, formula.split(derivative, layer.rank), strict=True))
+        pieces += [named[name].ravel() for name in factors]
+    return np.concatenate(pieces)
 
 
 def _accumulate(
@@ -212,7 +223,9 @@ def _accumulate(
     traces: Sequence[formula.Trace],
     cotangent: Array,
 ) -> None:
-    def add(number: int, derivative: Array) -> None:
-        total[number] += derivative.sum(axis=(0, 2))
+    def add(number: int, pulled: Array) -> None:
+        # Inputs and tokens together are one long side: the sum over inputs is part of the product.
+        x = traces[number].inputs
+        total[number] += x.reshape(-1, x.shape[-1]).T @ pulled.reshape(-1, pulled.shape[-1])
 
     formula.pull_back(weights, traces, cotangent, add)

@@ -54,9 +54,9 @@ class Layer:
     key: Array
     value: Array
 
-    def __post_init__(self) -> None:
-        for name in FACTORS:
-            object.__setattr__(self, name, read_entries(getattr(self, name), name, ndim=2))
+    def __init__(self, query: Any, key: Any, value: Any) -> None:
+        for name, factor in zip(FACTORS, (query, key, value), strict=True):
+            object.__setattr__(self, name, read_entries(factor, name, ndim=2))
         if self.query.shape != self.key.shape:
             shapes = f"{self.query.shape} and {self.key.shape}"
             msg = f"`query` and `key` must have one shape (width, rank); got {shapes}"
