@@ -189,20 +189,36 @@ def identity_cotangent(like: Array, readings: slice) -> Array:
     return np.broadcast_to(basis.reshape(-1, tokens, width), (count, len(places), tokens, width))
 
 
-def jacobian(weights: Weights, traces: Sequence[Trace], factors: Sequence[str], readings: slice, out: Array) -> None:
-    """Write the derivatives of some readings of every input, in the number system of the arguments.
+def jacobian(weights: Weights, x: Array, normalizer: Weigh, factors: Sequence[str] = FACTORS) -> Array:
+    """Return the derivatives of all outputs, (inputs, tokens * width, parameters), in the number system of x.
 
     Parameters
     ----------
     weights : list of (query, key, value)
-    traces : list
-        What :func:`trace` returned for them.
+        Arrays of one number system.
+    x : (inputs, tokens, width) array
+        Of the same number system.
+    normalizer : callable
+        ``normalizer(scores)`` -> (phi, phi').
     factors : sequence of str
-        Which of ``"query"``, ``"key"``, ``"value"`` count as parameters.
-    readings : slice
-        Out of the tokens * width readings of an input, ordered by token, then channel.
-    out : (inputs, readings, parameters) array
-        Where to write; parameters by layer, then query, key, value, each row by row.
+        Which of ``"query"``, ``"key"``, ``"value"`` count as parameters: by layer, then query, key, value, each row
+        by row.
+    """
+    traces = trace(weights, x, normalizer)
+    count, tokens, width = traces[-1].outputs.shape
+    size = sum(place.stop - place.start for places in places_of(weights, factors) for place in places.values())
+    out = np.empty((count, tokens * width, size), dtype=x.dtype)
+    fill_jacobian(weights, traces, factors, slice(None), out)
+    return out
+
+
+def fill_jacobian(
+    weights: Weights, traces: Sequence[Trace], factors: Sequence[str], readings: slice, out: Array
+) -> None:
+    """Write the derivatives of some readings of every input into `out`, (inputs, readings, parameters).
+
+    `traces` is what :func:`trace` returned; `readings` cuts the tokens * width readings of an input, ordered by token,
+    then channel.
     """
     places = places_of(weights, factors)
 

@@ -88,17 +88,10 @@ def jacobian_in(
     bank = read_bank(bank, layers[0].width)
     weights = weights_in(layers, convert, scale)
     width = layers[-1].output_width
-    size = parameter_count(layers, factors)
-    result: Array | None = None
-    for group in bank.groups:
-        x = convert(group.entries)
-        traces = formula.trace(weights, x, normalizer, group.positions)
-        rows = bank.rows(group, width)
-        result = np.empty((bank.readings(width), size), dtype=x.dtype) if result is None else result
-        part = np.empty((*rows.shape, size), dtype=x.dtype)
-        formula.jacobian(weights, traces, factors, slice(None), part)
-        result[rows] = part
-    assert result is not None
+    parts = [formula.jacobian(weights, convert(group.entries), normalizer, factors) for group in bank.groups]
+    result = np.empty((bank.readings(width), parts[0].shape[-1]), dtype=parts[0].dtype)
+    for group, part in zip(bank.groups, parts, strict=True):
+        result[bank.rows(group, width)] = part
     return result
 
 
@@ -168,7 +161,7 @@ def _fill_group(
         out = result[first : last + 1].reshape(shape) if in_place else np.empty(shape)
         for low in range(0, tokens * width, readings):
             block = slice(low, low + readings)
-            formula.jacobian(weights, part, factors, block, out[:, block])
+            formula.fill_jacobian(weights, part, factors, block, out[:, block])
         if not in_place:
             result[rows[chosen]] = out
 
