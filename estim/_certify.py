@@ -79,10 +79,13 @@ def _attempt(matrix: Array, metric: Array | None, bits: int, rank: int, exact: b
     middle = midpoint(matrix)
     gram = matmul(middle.T, middle)
     rows, span = pivoted_cholesky(midpoint(gram), precision - 16 - len(matrix).bit_length(), rank)
-    if exact and len(rows) < rank:
-        return None, 2 * precision
-    # Relative to itself a value cannot be better than the entries relative to the largest one.
-    reach = bits + 8 if exact else max(bits - math.ceil(span), 0) + 16
+    # Squares of values that the entries still show may lie below what this precision shows of the Gram matrix.
+    wanted = 2 * precision if exact else 2 * bits + 2 * _SPARE
+    if len(rows) < rank and wanted > precision:
+        return None, wanted
+    # The weakest value is not known better, relative to itself, than the entries are relative to the largest; the
+    # others are, and are to profit to half the bits at least.
+    reach = bits + 8 if exact else max(bits - math.ceil(span), bits // 2) + 16
     needed = reach + 2 * math.ceil(span) + _SPARE
     if needed > precision:
         return None, needed

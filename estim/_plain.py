@@ -35,6 +35,13 @@ def frozen(numbers: Any) -> Array:
     return array
 
 
+def frozen_rows(rows: Any) -> Array:
+    """Put rows of numbers in a read-only array, (rows, columns)."""
+    array = np.array([frozen(row) for row in rows])
+    array.flags.writeable = False
+    return array
+
+
 def plain(value: Any) -> Any:
     """Write a field of a record with JSON's own types."""
     if isinstance(value, np.ndarray | tuple | list):
