@@ -39,6 +39,8 @@ class Enclosures:
     """(values,)."""
     upper: Array
     """(values,)."""
+    vectors: Array
+    """(columns, values) exact numbers close to the right singular vectors, in the coordinates of U; nothing is proven of them."""
 
 
 def enclose(
@@ -122,7 +124,7 @@ def _judge(vectors: Array, gram: Array, matrix: Array, metric: Array | None, ran
             upper[i] = (squares[i] * (1 + flint.arb(error[i])) / (1 - skew)).sqrt().upper()
         else:
             upper[i] = (frobenius(bounds) / (1 - skew)).sqrt().upper()
-    return Enclosures(values, *_monotone(lower, upper))
+    return Enclosures(values, *_monotone(lower, upper), vectors)
 
 
 def _spread(matrix: Array, vectors: Array, inner: Array) -> Array:
@@ -162,7 +164,7 @@ def _monotone(lower: Array, upper: Array) -> tuple[Array, Array]:
     return lower, upper
 
 
-def without_null(matrix: Array, null: Array) -> tuple[Array, Array]:
+def without_null(matrix: Array, null: Array) -> tuple[Array, Array, Array]:
     """Restrict a matrix to the complement of known null vectors.
 
     With C, from float64, close to an orthonormal basis of the complement, U = C - N (N^T N)^-1 N^T C is exactly
@@ -181,6 +183,8 @@ def without_null(matrix: Array, null: Array) -> tuple[Array, Array]:
         A U. With the metric it has the singular values of A, but for `count` zeros.
     metric : (columns - count, columns - count) array of balls
         U^T U.
+    complement : (columns, columns - count) array of balls
+        U.
 
     Raises
     ------
@@ -189,8 +193,9 @@ def without_null(matrix: Array, null: Array) -> tuple[Array, Array]:
     """
     basis = elementwise(flint.arb, np.linalg.qr(null.astype(float), mode="complete")[0][:, null.shape[1] :])
     overlap = matmul(null.T, basis)
-    metric = matmul(basis.T, basis) - matmul(overlap.T, _solve(matmul(null.T, null), overlap))
-    return matmul(matrix, basis), metric
+    along = _solve(matmul(null.T, null), overlap)
+    metric = matmul(basis.T, basis) - matmul(overlap.T, along)
+    return matmul(matrix, basis), metric, basis - matmul(null, along)
 
 
 def _solve(matrix: Array, right: Array) -> Array:

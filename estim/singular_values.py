@@ -173,7 +173,7 @@ def _network_spectrum(network: Network, bank: Any, digits: int | None, factors: 
     balls = ball_jacobian(layers, bank, network.normalizer, digits, factors=factors)
     with flint.ctx.workprec(_bits(digits) + 64):
         null = tangents_in(layers, as_balls, factors=factors)
-        restricted, metric = without_null(balls, null) if null.shape[1] else (balls, None)
+        restricted, metric, _ = without_null(balls, null) if null.shape[1] else (balls, None, None)
     found = enclose(lambda: restricted, _bits(digits), rank=most, exact=False, metric=metric)
     result = _record(found, digits, floats.shape, (most, by), floats)
     if result.positive_rank is None and network.normalizer is NORMALIZERS["quadratic"]:
