@@ -1,0 +1,65 @@
+"""The complex step: derivatives without cancellation, from models that take complex parameters and are analytic.
+
+The imaginary part of m(theta + i h) / h is the derivative to rounding, for h so small that its square vanishes. A model
+that drops the imaginary part on its way (abs, a real part, a comparison, a cast) gives a wrong number without a sign of
+it, so every column is held against a real step by `estim.probe.derivatives` before it is believed.
+
+Squire and Trapp, Using complex variables to estimate derivatives of real functions, 1998,
+doi:10.1137/S003614459631241X.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.calls import Calls
+
+Array = npt.NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+#: The step, times the scale of the parameter: its square is lost in any rounding, nothing near it underflows.
+STEP = 2.0**-133
+#: Second point, at which the derivative is taken again: sixteen units in the last place away.
+_MOVE = 2.0**-48
+
+
+@dataclass(frozen=True)
+class ComplexColumn:
+    """Derivatives of all readings with respect to one parameter, each field (M,)."""
+
+    values: Array
+    error: Array
+    real: Array
+    """The readings that came with it: those of the real model, when the model is analytic."""
+
+
+def complex_column(calls: Calls, x: Array, parameter: int, scale: float) -> ComplexColumn | None:
+    """Differentiate with respect to one parameter; None when the model does not take complex numbers.
+
+    The error is what rounding inside the model does: it is seen by taking the derivative again, some units in the last
+    place away in every parameter. The change holds the rounding of both, and sixteen times what a rounding of the
+    parameters themselves does.
+    """
+    step = STEP * scale
+    signs = np.where(np.arange(len(x)) % 2, -1.0, 1.0)
+    here = _readings(calls, x, parameter, step)
+    there = None if here is None else _readings(calls, x * (1.0 + _MOVE * signs), parameter, step)
+    if here is None or there is None:
+        return None
+    values, again = here.imag / step, there.imag / step
+    with np.errstate(invalid="ignore"):
+        error = np.abs(values - again) + 8.0 * EPS * np.abs(values)
+    if not (np.isfinite(values).all() and np.isfinite(again).all()):
+        return None
+    return ComplexColumn(values, error, here.real)
+
+
+def _readings(calls: Calls, x: Array, parameter: int, step: float) -> npt.NDArray[np.complex128] | None:
+    moved = x.astype(np.complex128)
+    moved[parameter] += 1j * step
+    try:
+        readings = calls.at_complex(moved)
+    except Exception:  # a model for real numbers says so in its own way
+        return None
+    return readings.astype(np.complex128, copy=False) if readings.dtype.kind == "c" else None

@@ -1,0 +1,222 @@
+"""The Jacobian of a model without one of its own: complex step where the model is analytic, else differences."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim._streams import mapping
+from estim.probe.calls import Calls, First
+from estim.probe.complex_step import ComplexColumn, complex_column
+from estim.probe.differences import Column, column, rounding_noise
+from estim.probe.parameters import Parameters
+
+Array = npt.NDArray[np.float64]
+Workers = int | Callable[..., Iterable[Any]]
+
+#: Real step of the check, times the scale of the parameter.
+_CHECK = 2.0**-17
+#: Roundings of a reading that complex arithmetic may be off from real arithmetic.
+_REAL = 1e3
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """A Jacobian with its error."""
+
+    jacobian: Array
+    """(M, P)."""
+    error: Array
+    """(M, P)."""
+    method: str
+    """"complex step" or "differences"."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _ByComplexStep:
+    calls: Calls
+    x: Array
+    scales: Array
+
+    def __call__(self, parameter: int) -> ComplexColumn | None:
+        return complex_column(self.calls, self.x, parameter, self.scales[parameter])
+
+
+@dataclass(frozen=True)
+class _ByDifferences:
+    calls: Calls
+    x: Array
+    readings: Array
+    noise: Array
+    scales: Array
+
+    def __call__(self, parameter: int) -> Column:
+        with np.errstate(all="ignore"):
+            return column(self.calls, self.x, parameter, self.readings, self.noise, self.scales[parameter])
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Holds a column of the complex step against a real step of the same parameter."""
+
+    by_differences: _ByDifferences
+
+    def __call__(self, parameter: int, found: ComplexColumn) -> bool:
+        """Tell whether the two agree; a cheap step first, the ladder of differences where it leaves a doubt."""
+        given = self.by_differences
+        if (np.abs(found.real - given.readings) > _REAL * given.noise).any():
+            return False
+        if self._plainly(parameter, found):
+            return True
+        exact = given(parameter)
+        return bool((np.abs(exact.values - found.values) <= exact.error + found.error).all())
+
+    def _plainly(self, parameter: int, found: ComplexColumn) -> bool:
+        given = self.by_differences
+        step = _CHECK * given.scales[parameter]
+        moved = np.zeros_like(given.x)
+        moved[parameter] = step
+        above, below = given.calls(given.x + moved), given.calls(given.x - moved)
+        with np.errstate(invalid="ignore"):
+            off = np.abs((above - below) / (2.0 * step) - found.values)
+            curved = np.abs(above + below - 2.0 * given.readings) / (2.0 * step)
+        size = np.abs(found.values)
+        rounding = 8.0 * given.noise / step
+        # A kink makes the reading as curved as it is steep.
+        return bool(
+            ((off <= 1e-4 * size) & (curved <= 1e-3 * size) & (rounding <= 1e-3 * size) | (off + curved == 0.0)).all()
+        )
+
+
+def differentiate(first: First, parameters: Parameters, workers: Workers = 1, progress: bool = False) -> Derivative:
+    """Differentiate all readings with respect to all parameters.
+
+    Parameters
+    ----------
+    first : First
+        What the first calls showed; all readings are finite.
+    parameters : Parameters
+    workers : int or map-like callable
+        Threads, or a map over parameters.
+    progress : bool
+        Whether to show a bar.
+
+    Returns
+    -------
+    Derivative
+        NaN where the model has no derivative that could be found, with an infinite error.
+
+    Raises
+    ------
+    ValueError
+        When no step of a parameter gives finite readings.
+    """
+    x, scales = parameters.values, scales_of(parameters)
+    with _quiet(), mapping(workers) as map_:
+        noise = np.maximum(rounding_noise(first.calls, x, first.readings, scales), first.spread)
+        by_differences = _ByDifferences(first.calls, x, first.readings, noise, scales)
+        found = None if first.complex else _try_complex(by_differences, map_, progress)
+        if found is not None:
+            return found
+        columns = list(_shown(map_(by_differences, range(len(x))), len(x), progress))
+    return _assembled(columns, first, parameters)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Readings along one direction of all parameters."""
+
+    calls: Calls
+    x: Array
+    direction: Array
+
+    def __call__(self, step: Array) -> Array:
+        return self.calls(self.x + step[0] * self.direction)
+
+
+def along(first: First, parameters: Parameters, direction: Array) -> Column:
+    """Differentiate all readings along one direction of all parameters, by differences."""
+    line = _Line(first.calls, parameters.values, direction)
+    with _quiet(), np.errstate(all="ignore"):
+        origin, unit = np.zeros(1), np.ones(1)
+        noise = np.maximum(rounding_noise(line, origin, first.readings, unit), first.spread)
+        return column(line, origin, 0, first.readings, noise, 1.0)
+
+
+def scales_of(parameters: Parameters) -> Array:
+    """Return a first guess of a change that matters for each parameter, in its units: its size.
+
+    For a zero, the median size of the others in its group; one when there are none.
+    """
+    x = np.abs(parameters.values)
+    scales = x.copy()
+    groups = np.array(parameters.groups)
+    for group in set(groups[x == 0.0].tolist()):
+        members = groups == group
+        sizes = x[members & (x > 0.0)]
+        scales[members & (x == 0.0)] = np.median(sizes) if sizes.size else 1.0
+    return np.clip(scales, 1e-150, 1e150)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hush warnings at trial steps; a cast that drops an imaginary part raises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        yield
+
+
+def _try_complex(
+    by_differences: _ByDifferences, map_: Callable[..., Iterable[Any]], progress: bool
+) -> Derivative | None:
+    """Return the Jacobian by complex steps, or None when the model does not take them or they are wrong."""
+    given = by_differences
+    one, check = _ByComplexStep(given.calls, given.x, given.scales), _Check(by_differences)
+    jacobian = np.empty((len(given.readings), len(given.x)))
+    error = np.empty_like(jacobian)
+    with np.errstate(all="ignore"):
+        head = one(0)
+        if head is None or not check(0, head):
+            return None
+        for j, found in enumerate(_shown(map_(one, range(len(given.x))), len(given.x), progress)):
+            if found is None or not check(j, found):
+                return None
+            jacobian[:, j], error[:, j] = found.values, found.error
+    return Derivative(jacobian, error, "complex step", ())
+
+
+def _assembled(columns: list[Column], first: First, parameters: Parameters) -> Derivative:
+    jacobian = np.stack([one.values for one in columns], axis=1)
+    error = np.stack([one.error for one in columns], axis=1)
+    lost = ~np.isfinite(error)
+    for j in np.flatnonzero(lost.all(axis=0)):
+        raise ValueError(_no_step(first, parameters, int(j)))
+    jacobian[lost] = np.nan
+    kinked = [name for name, one in zip(parameters.names, columns, strict=True) if one.kinked]
+    notes = (f"slopes differ on both sides of {', '.join(kinked)}: the error covers both",) if kinked else ()
+    return Derivative(jacobian, error, "differences", notes)
+
+
+def _no_step(first: First, parameters: Parameters, parameter: int) -> str:
+    moved = parameters.values.copy()
+    moved[parameter] += 1e-6 * scales_of(parameters)[parameter]
+    try:
+        said = f"readings such as {first.calls.raw(moved)[:3]}"
+    except Exception as error:
+        said = repr(error)
+    name = parameters.names[parameter]
+    return f"the model gives no finite readings for any change of {name} = {parameters.values[parameter]:g}: {said}"
+
+
+def _shown(items: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:
+    if not progress:
+        return items
+    from tqdm import tqdm
+
+    return tqdm(items, total=total, desc="derivatives", unit="parameter")

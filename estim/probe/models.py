@@ -1,0 +1,252 @@
+"""What can be probed: any model, as readings, Jacobian and a bound of its error."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.probe.batches import Batches
+from estim.probe.calls import First, first_calls, require_inputs, restricted, without_readings
+from estim.probe.derivatives import Derivative, Workers, differentiate
+from estim.probe.given import check_jacobian, finite_rows, read_jacobian
+from estim.probe.parameters import Parameters, read_parameters
+
+Array = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """Readings of a model, their derivatives, and how well these are known."""
+
+    readings: Array
+    """(M,), in their units; complex ones as real parts, then imaginary parts. NaN where a model only has a Jacobian."""
+    jacobian: Array
+    """(M, P), readings per unit of the parameter."""
+    error: Array
+    """(M, P), nonnegative: bound or estimate of |jacobian - truth|, from rounding and differentiation."""
+    parameters: Array
+    """(P,)."""
+    names: tuple[str, ...]
+    """(P,), such as ``a``, ``layer1.weight[0, 1]``, ``theta[3]``."""
+    groups: tuple[str, ...]
+    """(P,)."""
+    inputs: NDArray[np.int64]
+    """(M,), the input of the bank that each reading belongs to."""
+    derivative: str
+    """"given", "exact", "complex step", "differences" or "arithmetic in balls"."""
+    tangents: Array | None
+    """(P, g), gauge tangents of an attention network, else None."""
+    exact: NDArray[Any] | None
+    """(M, P), the exact entries where the Jacobian has them, else None."""
+    notes: tuple[str, ...]
+    kept: NDArray[np.int64]
+    """(M,), the place of each reading among all, before any were left out for being NaN."""
+    total: int
+    """Number of readings before any were left out."""
+
+
+def probe(
+    model: Any,
+    bank: Any,
+    *,
+    params: Any = None,
+    jac: Callable[..., Any] | None = None,
+    names: Sequence[str] | None = None,
+    groups: Any = None,
+    inputs: Any = None,
+    nan_policy: str = "raise",
+    workers: Workers = 1,
+    progress: bool = False,
+) -> Probed:
+    """Evaluate a model of any kind and its derivatives.
+
+    Parameters
+    ----------
+    model : callable, Network, object with ``parameters`` and ``jacobian(bank)``, or fitted statsmodels result
+        A callable is called as ``model(params, bank)`` and returns readings: a number, an array or nested arrays.
+    bank : any
+        What the model takes, passed whole; `Batches` for one too large to hold.
+    params, jac, names, groups, inputs, nan_policy, workers, progress
+        As for `estim.sensitivity`.
+
+    Returns
+    -------
+    Probed
+
+    Raises
+    ------
+    TypeError, ValueError
+        When an argument does not fit, the model refuses the bank, is not deterministic, or gives readings or
+        derivatives that are not finite under ``nan_policy="raise"``: the message says which.
+    """
+    if nan_policy not in ("raise", "omit"):
+        msg = f"nan_policy must be 'raise' or 'omit'; got {nan_policy!r}"
+        raise ValueError(msg)
+    options = _Options(params, jac, names, groups, nan_policy == "omit", workers, progress)
+    one = _choose(model, options)
+    found = _by_batch(one, bank) if isinstance(bank, Batches) else one(bank)
+    return found if inputs is None else replace(found, inputs=_checked_inputs(inputs, found))
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Arguments of `probe`, but for model and bank."""
+
+    params: Any
+    jac: Callable[..., Any] | None
+    names: Sequence[str] | None
+    groups: Any
+    omit: bool
+    workers: Workers
+    progress: bool
+
+    def read(self, params: Any, argument: str = "params") -> Parameters:
+        return read_parameters(params, names=self.names, groups=self.groups, argument=argument)
+
+    def require_held(self, model: Any) -> None:
+        """Refuse parameters and derivatives beside a model that has its own."""
+        for argument, value in (("params", self.params), ("jac", self.jac)):
+            if value is not None:
+                msg = f"{argument} must be left out: {type(model).__name__} has its own; got {type(value).__name__}"
+                raise ValueError(msg)
+
+
+def _choose(model: Any, options: _Options) -> Callable[[Any], Probed]:
+    """Return what probes such a model on one bank, or on one batch of it."""
+    if _has_jacobian(model):
+        options.require_held(model)
+        return lambda bank: _probe_exact(model, bank, options)
+    if not callable(model):
+        raise TypeError(_unknown(model))
+    if options.params is None:
+        msg = "params must be given with a callable model; got None"
+        raise ValueError(msg)
+    parameters = options.read(options.params)
+    return lambda bank: _probe_callable(model, bank, parameters, options)
+
+
+def _has_jacobian(model: Any) -> bool:
+    return hasattr(model, "parameters") and callable(getattr(model, "jacobian", None))
+
+
+def _unknown(model: Any) -> str:
+    msg = (
+        "model must be a callable model(params, bank), an attention Network, an object with parameters and "
+        f"jacobian(bank), or a fitted statsmodels result; got {type(model).__name__}"
+    )
+    return f"{msg}; for a matrix use Sensitivity.from_jacobian" if isinstance(model, np.ndarray | list) else msg
+
+
+def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters, options: _Options) -> Probed:
+    first = first_calls(model, bank, parameters)
+    first = restricted(first, finite_rows(first.readings[:, None], first, ("the reading",), options.omit))
+    if options.jac is None:
+        derivative = differentiate(first, parameters, options.workers, options.progress)
+        return _finished(first, derivative, None, parameters, options)
+    given = options.jac(parameters.rebuild(parameters.values), bank)
+    jacobian, exact = read_jacobian(given, parameters, first)
+    check_jacobian(jacobian, first, parameters)
+    return _finished(first, Derivative(jacobian, EPS * np.abs(jacobian), "given", ()), exact, parameters, options)
+
+
+def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
+    held = model.parameters() if callable(model.parameters) else model.parameters
+    parameters = options.read(held, "model.parameters")
+    if callable(model):
+        first = first_calls(_Evaluated(model), bank, parameters)
+        first = restricted(first, finite_rows(first.readings[:, None], first, ("the reading",), options.omit))
+    else:
+        require_inputs(bank)
+        first = without_readings(len(np.asarray(model.jacobian(bank), dtype=object)), parameters)
+    jacobian, exact = read_jacobian(model.jacobian(bank), parameters, first)
+    derivative = Derivative(jacobian, EPS * np.abs(jacobian), "exact", ())
+    return _finished(first, derivative, exact, parameters, options)
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """A model that holds its parameters, called like one that takes them."""
+
+    model: Callable[[Any], Any]
+
+    def __call__(self, params: Any, bank: Any) -> Any:
+        return self.model(bank)
+
+
+def _finished(
+    first: First, derivative: Derivative, exact: NDArray[Any] | None, parameters: Parameters, options: _Options
+) -> Probed:
+    """Put the parts together, without the readings whose derivatives are not finite."""
+    names = tuple(f"the derivative with respect to {name}" for name in parameters.names)
+    rows = finite_rows(derivative.jacobian, first, names, options.omit)
+    left = restricted(first, rows)
+    omitted = first.total - len(rows)
+    notes = (f"{omitted} of {first.total} readings are not finite and were left out",) if omitted else ()
+    whole = not omitted
+    return Probed(
+        readings=left.readings,
+        jacobian=derivative.jacobian if whole else derivative.jacobian[rows],
+        error=derivative.error if whole else derivative.error[rows],
+        parameters=parameters.values,
+        names=parameters.names,
+        groups=parameters.groups,
+        inputs=left.inputs,
+        derivative=derivative.method,
+        tangents=None,
+        exact=exact if exact is None or whole else exact[rows],
+        notes=(*parameters.notes, *first.notes, *derivative.notes, *notes),
+        kept=left.places.astype(np.int64),
+        total=first.total,
+    )
+
+
+def _by_batch(one: Callable[[Any], Probed], bank: Batches) -> Probed:
+    parts = []
+    for number, batch in enumerate(bank):
+        try:
+            parts.append(one(batch))
+        except (TypeError, ValueError) as error:
+            msg = f"batch {number}: {error}"
+            raise type(error)(msg) from error
+    return _stacked(parts)
+
+
+#: From the surest to the least sure.
+_METHODS = ("exact", "arithmetic in balls", "given", "complex step", "differences")
+
+
+def _stacked(parts: list[Probed]) -> Probed:
+    """Put batches one after the other."""
+    inputs = np.cumsum([0, *(int(part.inputs.max(initial=-1)) + 1 for part in parts)])
+    totals = np.cumsum([0, *(part.total for part in parts)])
+    exact = [part.exact for part in parts if part.exact is not None]
+    return replace(
+        parts[0],
+        readings=np.concatenate([part.readings for part in parts]),
+        jacobian=np.concatenate([part.jacobian for part in parts]),
+        error=np.concatenate([part.error for part in parts]),
+        inputs=np.concatenate([part.inputs + shift for part, shift in zip(parts, inputs, strict=False)]),
+        derivative=max((part.derivative for part in parts), key=_METHODS.index),
+        exact=np.concatenate(exact) if len(exact) == len(parts) else None,
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        kept=np.concatenate([part.kept + shift for part, shift in zip(parts, totals, strict=False)]),
+        total=int(totals[-1]),
+    )
+
+
+def _checked_inputs(inputs: Any, found: Probed) -> NDArray[np.int64]:
+    array = np.asarray(inputs)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) != found.total:
+        msg = (
+            f"inputs must be whole numbers, one for each of the {found.total} readings; "
+            f"got dtype {array.dtype}, shape {array.shape}"
+        )
+        raise ValueError(msg)
+    if array.min() < 0:
+        msg = f"inputs must be nonnegative; got {array.min()}"
+        raise ValueError(msg)
+    return array[found.kept].astype(np.int64)

@@ -1,0 +1,247 @@
+"""Parameters of any shape as one float64 vector, and back."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+ROOT = "theta"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One number or array among nested parameters, and its place in the vector."""
+
+    name: str
+    group: str
+    value: Any
+    """What was given; its shape and kind are restored."""
+    places: npt.NDArray[np.intp]
+    """Place of each entry in the vector, in the shape of the value."""
+
+    def rebuild(self, vector: npt.NDArray[Any]) -> Any:
+        """Return the value with entries of the vector, as a fresh number or array."""
+        if hasattr(self.value, "index") and hasattr(self.value, "to_numpy"):
+            return type(self.value)(vector[self.places], index=self.value.index, name=self.value.name)
+        return vector[self.places]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters as a vector that remembers the structure it came from."""
+
+    values: Array
+    """(P,), read-only."""
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    notes: tuple[str, ...]
+    tree: Any
+    """The nested structure, with a `Leaf` in place of every number or array."""
+
+    def rebuild(self, vector: npt.NDArray[Any]) -> Any:
+        """Return fresh parameters, structured as given, with the entries of a (P,) vector."""
+        return _map_leaves(self.tree, lambda leaf: leaf.rebuild(vector))
+
+    def columns(self, derivative: Any, rows: int) -> npt.NDArray[Any]:
+        """Return a Jacobian, nested like the parameters or already a matrix, as (rows, P).
+
+        The columns of a parameter that stands in several places are added up.
+        """
+        size = len(self.values)
+        if not isinstance(derivative, Mapping | list | tuple) or isinstance(self.tree, Leaf):
+            matrix = _as_array(derivative)
+            if matrix.shape == (rows, size):
+                return matrix
+        pairs = list(_pairs(self.tree, derivative))
+        kind = object if any(entries.dtype == object for _, entries in pairs) else np.float64
+        if any(entries.dtype.kind == "c" for _, entries in pairs):
+            kind = np.complex128
+        total = np.zeros((rows, size), dtype=kind)
+        for leaf, entries in pairs:
+            if entries.size != rows * leaf.places.size:
+                shape = (rows, *leaf.places.shape)
+                msg = f"jac must give {leaf.name} derivatives of shape {shape} or (readings, P); got {entries.shape}"
+                raise ValueError(msg)
+            np.add.at(total.T, leaf.places.ravel(), entries.reshape(rows, -1).T)
+        return total
+
+
+def read_parameters(
+    params: Any, *, names: Sequence[str] | None = None, groups: Any = None, argument: str = "params"
+) -> Parameters:
+    """Flatten numbers, arrays and nested dicts, lists and tuples of them.
+
+    Parameters
+    ----------
+    params : number, array_like, or nested dict, list or tuple of them
+        Real; integers and short floats are raised to float64. Entries that share memory (the same array twice, a
+        transposed view) are one parameter.
+    names : sequence of str, optional
+        A name for each parameter; keys and indices when left out.
+    groups : sequence of str, or mapping from group to names, optional
+        A group for each parameter; the top-level key, or ``theta`` for one array, when left out.
+    argument : str
+        What to call `params` in an error.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no parameter, or one is not a finite real number, or `names` or `groups` does not fit.
+    """
+    reader = _Reader(argument)
+    tree = reader.read(params, "", "")
+    values = np.array(reader.values, dtype=np.float64)
+    if not values.size:
+        msg = f"{argument} must hold at least one parameter; got none"
+        raise ValueError(msg)
+    chosen = _labels(names, reader.names, "names")
+    repeated = sorted({name for name in chosen if chosen.count(name) > 1}) if len(set(chosen)) < len(chosen) else []
+    if repeated:
+        msg = f"names must be distinct; got {repeated[0]!r} more than once"
+        raise ValueError(msg)
+    for name, value in zip(chosen, values, strict=True):
+        if not np.isfinite(value):
+            msg = f"{argument} must be finite; got {value} for {name}"
+            raise ValueError(msg)
+    values.flags.writeable = False
+    return Parameters(values, chosen, _groups(groups, reader.groups, chosen), tuple(reader.notes), tree)
+
+
+def _labels(given: Sequence[str] | None, default: list[str], argument: str) -> tuple[str, ...]:
+    if given is None:
+        return tuple(default)
+    if isinstance(given, str) or len(given) != len(default):
+        msg = f"{argument} must have one entry for each of the {len(default)} parameters; got {given!r}"
+        raise ValueError(msg)
+    return tuple(str(label) for label in given)
+
+
+def _groups(given: Any, default: list[str], names: tuple[str, ...]) -> tuple[str, ...]:
+    if not isinstance(given, Mapping):
+        return _labels(given, default, "groups")
+    home = {str(name): str(group) for group, members in given.items() for name in members}
+    wrong = sorted(set(names) ^ set(home))
+    if wrong or sum(len(members) for members in given.values()) != len(names):
+        what = f"missing or unknown: {', '.join(wrong)}" if wrong else "a name stands in two groups"
+        msg = f"groups must hold every parameter once; {what}"
+        raise ValueError(msg)
+    return tuple(home[name] for name in names)
+
+
+class _Reader:
+    """Collects the entries of nested parameters, one after the other."""
+
+    def __init__(self, argument: str) -> None:
+        self.argument = argument
+        self.values: list[float] = []
+        self.names: list[str] = []
+        self.groups: list[str] = []
+        self.notes: list[str] = []
+        self._seen: dict[tuple[int, int], int] = {}
+
+    def read(self, value: Any, name: str, group: str) -> Any:
+        """Return the structure with a Leaf for each number or array."""
+        if isinstance(value, Mapping):
+            return {key: self.read(item, _join(name, str(key)), group or str(key)) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            base = name or ROOT
+            flat = all(isinstance(item, Number) for item in value)
+            items = [
+                self.read(item, f"{base}[{i}]", group or (base if flat else f"{base}[{i}]"))
+                for i, item in enumerate(value)
+            ]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return self._leaf(value, name or ROOT, group or ROOT)
+
+    def _leaf(self, value: Any, name: str, group: str) -> Leaf:
+        labels = getattr(value, "index", None) if hasattr(value, "to_numpy") else None
+        array = np.asarray(value)
+        numbers = self._numbers(array, name)
+        # Only memory that the caller holds can be shared; a number has none.
+        keys = _addresses(array) if isinstance(value, np.ndarray) else [None] * array.size
+        places, first = [], len(self.values)
+        for key, number, index in zip(keys, numbers, np.ndindex(array.shape), strict=True):
+            place = self._seen.get(key) if key is not None else None
+            if place is None:
+                place = len(self.values)
+                self.values.append(number)
+                self.names.append(_entry_name(name, index, labels))
+                self.groups.append(group)
+                if key is not None:
+                    self._seen[key] = place
+            places.append(place)
+        tied = array.size - (len(self.values) - first)
+        if tied:
+            again = next(place for place in places if places.count(place) > 1 or place < first)
+            self.notes.append(
+                f"{name}: {tied} of {array.size} entries share memory with others "
+                f"(such as {self.names[again]}) and are counted once"
+            )
+        return Leaf(name, group, value, np.array(places, dtype=np.intp).reshape(array.shape))
+
+    def _numbers(self, array: npt.NDArray[Any], name: str) -> list[float]:
+        where = f"{self.argument} must be real numbers, or nested dicts, lists or tuples of them"
+        if array.dtype.kind not in "iufO":
+            msg = f"{where}; got dtype {array.dtype} for {name}"
+            raise TypeError(msg)
+        try:
+            return [float(entry) for entry in array.ravel().tolist()]
+        except (TypeError, ValueError, OverflowError) as error:
+            msg = f"{where}; got {array!r:.80} for {name}"
+            raise TypeError(msg) from error
+
+
+def _join(name: str, key: str) -> str:
+    return f"{name}.{key}" if name else key
+
+
+def _entry_name(name: str, index: tuple[int, ...], labels: Any) -> str:
+    if labels is not None:
+        return str(labels[index[0]]) if name == ROOT else f"{name}[{labels[index[0]]}]"
+    return f"{name}[{', '.join(map(str, index))}]" if index else name
+
+
+def _addresses(array: npt.NDArray[Any]) -> list[tuple[int, int] | None]:
+    """Return where each entry lies in memory, in C order: entries that share it are one parameter."""
+    place = np.full(array.shape, array.__array_interface__["data"][0], dtype=np.int64)
+    for axis, (length, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
+        shape = [1] * array.ndim
+        shape[axis] = length
+        place += (np.arange(length) * stride).reshape(shape)
+    return [(address, array.itemsize) for address in place.ravel().tolist()]
+
+
+def _map_leaves(tree: Any, function: Callable[[Leaf], Any]) -> Any:
+    if isinstance(tree, Leaf):
+        return function(tree)
+    if isinstance(tree, dict):
+        return {key: _map_leaves(item, function) for key, item in tree.items()}
+    items = [_map_leaves(item, function) for item in tree]
+    return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+
+
+def _pairs(tree: Any, nested: Any) -> Iterator[tuple[Leaf, npt.NDArray[Any]]]:
+    """Yield every leaf with its part of a structure nested in the same way."""
+    if isinstance(tree, Leaf):
+        yield tree, _as_array(nested)
+        return
+    keys = list(tree) if isinstance(tree, dict) else range(len(tree))
+    same = isinstance(nested, Mapping) == isinstance(tree, dict) and isinstance(nested, Mapping | list | tuple)
+    if not same or len(nested) != len(tree) or (isinstance(tree, dict) and set(nested) != set(tree)):
+        msg = f"jac must return (readings, P) or be nested like params; got {nested!r:.80}"
+        raise ValueError(msg)
+    for key in keys:
+        yield from _pairs(tree[key], nested[key])
+
+
+def _as_array(values: Any) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufcO":
+        msg = f"jac must return numbers; got dtype {array.dtype}"
+        raise TypeError(msg)
+    return array if array.dtype.kind in "cO" else array.astype(np.float64, copy=False)

@@ -1,0 +1,69 @@
+"""What a model returns, of any shape, as one vector of readings."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def flatten(output: Any) -> npt.NDArray[Any]:
+    """Return readings, an array or nested ones, as a float64 or complex128 vector in C order.
+
+    Raises
+    ------
+    TypeError
+        If an entry is not a number: the message shows it.
+    """
+    if isinstance(output, np.ndarray) and output.dtype == np.float64:
+        return output.ravel()
+    parts = [_numbers(leaf) for leaf in _leaves(output)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
+
+
+def input_of_each(output: Any) -> npt.NDArray[np.int64]:
+    """Return which input each reading belongs to: the first axis of the readings.
+
+    A list is an axis of its own; in a tuple or a dict the first axis of every array counts. A lone number belongs to
+    input 0.
+    """
+    if isinstance(output, list):
+        sizes = [sum(_numbers(leaf).size for leaf in _leaves(item)) for item in output]
+        return np.repeat(np.arange(len(output), dtype=np.int64), sizes)
+    if isinstance(output, Mapping | tuple):
+        items = list(output.values()) if isinstance(output, Mapping) else list(output)
+        return np.concatenate([input_of_each(item) for item in items]) if items else np.empty(0, dtype=np.int64)
+    shape = np.shape(output)
+    length = shape[0] if shape else 1
+    return np.repeat(np.arange(length, dtype=np.int64), int(np.prod(shape[1:], dtype=np.int64)))
+
+
+def split_complex(rows: npt.NDArray[Any]) -> Array:
+    """Turn complex rows into real rows: all real parts, then all imaginary parts."""
+    return np.concatenate([rows.real, rows.imag]) if rows.dtype.kind == "c" else rows
+
+
+def _leaves(output: Any) -> Iterator[Any]:
+    if isinstance(output, Mapping):
+        for item in output.values():
+            yield from _leaves(item)
+    elif isinstance(output, list | tuple):
+        for item in output:
+            yield from _leaves(item)
+    else:
+        yield output
+
+
+def _numbers(leaf: Any) -> npt.NDArray[Any]:
+    array = np.asarray(leaf)
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64).ravel()
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128).ravel()
+    try:
+        return np.array([float(entry) for entry in array.ravel()])
+    except (TypeError, ValueError) as error:
+        msg = f"the model must return readings that are numbers; got {leaf!r:.80}"
+        raise TypeError(msg) from error
