@@ -40,7 +40,7 @@ class Enclosures:
     upper: Array
     """(values,)."""
     vectors: Array
-    """(columns, values) exact numbers close to the right singular vectors, in the coordinates of U; nothing is proven of them."""
+    """(columns, values) exact numbers close to the right singular vectors, in the coordinates of U; unproven."""
 
 
 def enclose(
