@@ -73,6 +73,8 @@ def local_difference(
         series = chebyshev.chebfit(made / half_width, quotient, POINTS - 1)
         noise = EPS + (EPS * here + rounding) / float(np.abs(quotient * half_width).min())
         if np.abs(series[-3:]).max() <= 8.0 * noise * abs(series[0]) and quotient.min() > 0.0:
-            return Local(half_width, np.asarray(series, np.float64), 8.0 * noise)
+            # The largest quotients carry the largest roundings into R(0).
+            error = 16.0 * noise * float(quotient.max()) / abs(float(series[0]))
+            return Local(half_width, np.asarray(series, np.float64), error)
         half_width *= 0.5
     return None

@@ -86,13 +86,15 @@ def exact_moments(
         change[~close] = rise(inside[~close]) - here
         return change
 
+    # Where rounding shakes the integrand by more, halving panels would not make them any better, only many.
+    blur = np.where(near, local.error if local is not None else 0.0, blur)
+    tolerance = np.maximum(RTOL, np.concatenate([blur, blur]))
     with np.errstate(over="ignore", invalid="ignore"):  # an error beyond float64 is infinite, and says so
-        first, second, error = _integrate(difference, both, sign, length)
+        first, second, error = _integrate(difference, both, sign, length, tolerance)
         bias = first[levels:] - first[:levels]
         mse = 2.0 * (second[:levels] + second[levels:])
         relative = (error[:levels] + error[levels:]) / mse
-    if local is not None:
-        blur = np.where(near, local.error, blur)
+    blur += np.where(near, 0.0, EPS * abs(truth) / np.sqrt(mse))  # truth + t is rounded
     # Of the RMSE: half that of its square; a shift of every z by its rounding moves it by less than that, relative.
     relative = 4.0 * EPS + np.where(np.isfinite(mse), relative, np.inf) + blur
     return Moments(bias, mse, ndtr(-here / sigma), ndtr(-(grid.supremum - here) / sigma), relative)
@@ -135,9 +137,16 @@ def _window(
 
 
 def _integrate(
-    difference: Callable[[Array, npt.NDArray[np.intp]], Array], sigma: Array, sign: Array, length: Array
+    difference: Callable[[Array, npt.NDArray[np.intp]], Array],
+    sigma: Array,
+    sign: Array,
+    length: Array,
+    tolerance: Array,
 ) -> tuple[Array, Array, Array]:
-    """Return, for each row, the integrals of Q and of t Q over t in [0, length], and the error left in the second."""
+    """Return, for each row, the integrals of Q and of t Q over t in [0, length], and the error left in the second.
+
+    The tolerance of a row is relative to the second and, for the first, to the root-mean-square that comes of it.
+    """
     from scipy.special import ndtr
 
     rows = len(length)
@@ -151,9 +160,10 @@ def _integrate(
         weighted = tail * t
         half = 0.5 * size
         first = half * (weighted @ _WEIGHT)
-        left = half * _panel_error(weighted)
-        scale = totals[1] + np.bincount(row, first, rows)
-        done = (left <= RTOL * scale[row]) | (depth == DEEPEST - 1)
+        left, left_bias = half * _panel_error(weighted), half * _panel_error(tail)
+        scale = (totals[1] + np.bincount(row, first, rows))[row]
+        done = (left <= tolerance[row] * scale) & (left_bias <= tolerance[row] * np.sqrt(2.0 * scale))
+        done |= depth == DEEPEST - 1
         kept = done.astype(np.float64)
         totals[0] += np.bincount(row, kept * half * (tail @ _WEIGHT), rows)
         totals[1] += np.bincount(row, kept * first, rows)
