@@ -295,8 +295,10 @@ def reference_moments(problem: Response, theta: float, sigma: float):
 
         first = second = mpf(0)
         if ends[0] < ends[-1]:
-            first = mpmath.quad(lambda z: error(z) * mpmath.npdf(z), ends)
-            second = mpmath.quad(lambda z: error(z) ** 2 * mpmath.npdf(z), ends)
+            # mpmath.quad stops at an absolute error: the integrand must be of size one.
+            size = max(abs(error(mpf(1))), abs(error(mpf(-1))))
+            first = size * mpmath.quad(lambda z: error(z) / size * mpmath.npdf(z), ends)
+            second = size**2 * mpmath.quad(lambda z: (error(z) / size) ** 2 * mpmath.npdf(z), ends)
         low, high = _tail(-z_low), _tail(z_high) if mpmath.isfinite(z_high) else mpf(0)
         at_low, at_high = lower - truth, (mpf(response.upper) - truth) if mpmath.isfinite(z_high) else mpf(0)
         bias = first + low * at_low + high * at_high

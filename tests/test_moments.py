@@ -1,0 +1,208 @@
+"""Exact moments: two separate promises, that the reported error is honest and that the accuracy is reached."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+from scipy.stats import norm
+
+import estim
+from tests.problems import BY_NAME, MOMENTS, RESPONSES, reference_moments, tagged
+from tests.tolerances import EPS, EXACT_RTOL
+
+#: In units of the range of the excess (of its value at theta where the range is infinite): from no clipping at all to
+#: nearly nothing else. Each with the reference quadrature costs about a tenth of a second.
+FRACTIONS = (1e-12, 1e-5, 0.02, 0.3, 10.0)
+
+REFERENCED = [
+    p for p in RESPONSES if p.inverse is not None and "limit" not in p.tags and p.name != "logarithm without end"
+]
+
+
+def unit(problem):
+    low, high = problem.made.attainable_excess
+    return high - low if math.isfinite(high - low) else abs(float(problem.made.excess(problem.theta)))
+
+
+def cases():
+    for problem in REFERENCED:
+        for fraction in FRACTIONS:
+            yield pytest.param(problem, problem.theta, fraction, id=f"{problem.name}, {fraction:g}")
+    for name in (
+        "square",
+        "cube",
+        "root",
+        "hyperbolic tangent",
+        "falling square",
+        "broken line",
+        "growth from below zero",
+    ):
+        problem = BY_NAME[name]
+        for theta in (problem.made.lower, problem.made.upper):
+            for fraction in (1e-6, 0.1, 3.0):
+                yield pytest.param(problem, theta, fraction, id=f"{name} at {theta:g}, {fraction:g}")
+
+
+SOLVED = {}
+
+
+def solved(problem, theta, fraction):
+    """Return the exact recovery and the reference moments, computed once."""
+    key = (problem.name, theta, fraction)
+    if key not in SOLVED:
+        sigma = fraction * unit(problem)
+        SOLVED[key] = (
+            estim.recover(problem.made, theta, sigma, method="exact"),
+            reference_moments(problem, theta, sigma),
+        )
+    return SOLVED[key]
+
+
+@pytest.mark.parametrize(("problem", "theta", "fraction"), list(cases()))
+def test_the_reported_error_is_honest(problem, theta, fraction):
+    found, (bias, rmse, _, _) = solved(problem, theta, fraction)
+    with mpmath.workdps(30):
+        assert abs(mpmath.mpf(float(found.rmse[0])) / rmse - 1) <= found.numerical_error[0]
+
+
+@pytest.mark.parametrize(("problem", "theta", "fraction"), list(cases()))
+def test_the_promised_accuracy_is_reached_or_said_to_be_missed(problem, theta, fraction):
+    found, (bias, rmse, _, _) = solved(problem, theta, fraction)
+    if found.numerical_error[0] > EXACT_RTOL:
+        assert any("short of 1e-10" in note for note in found.notes)
+        return
+    with mpmath.workdps(30):
+        assert abs(mpmath.mpf(float(found.rmse[0])) / rmse - 1) <= EXACT_RTOL
+        assert abs(mpmath.mpf(float(found.bias[0])) - bias) <= EXACT_RTOL * rmse
+
+
+def test_smooth_responses_inside_their_domain_always_reach_the_accuracy():
+    """The escape of the test above is for ends of the domain and kinks with noise near rounding, for nothing else."""
+    for problem in REFERENCED:
+        for fraction in FRACTIONS:
+            if not (problem.kinks and fraction < 1e-9):
+                assert solved(problem, problem.theta, fraction)[0].numerical_error[0] <= EXACT_RTOL, problem.name
+
+
+@pytest.mark.parametrize(("problem", "theta", "fraction"), list(cases()))
+def test_clipped_fractions_are_normal_tails_at_both_ends(problem, theta, fraction):
+    found, (_, _, low, high) = solved(problem, theta, fraction)
+    here = abs(float(problem.made.excess(theta)))
+    for got, exact in ((found.clipped_low[0], low), (found.clipped_high[0], high)):
+        if exact > 1e-290:
+            # The tail's argument is known to a few roundings of the excess in it.
+            z = -float(norm.ppf(float(exact))) if exact < 0.5 else 0.0
+            blur = 8 * EPS * (here + unit(problem)) / (fraction * unit(problem))
+            assert abs(float(got / exact - 1)) <= 64 * EPS + (abs(z) + 1) * (blur + 4 * EPS * abs(z))
+        else:
+            assert got <= 1e-280
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e7])
+def test_c9_and_c10_closed_forms(moment, scale):
+    """At theta = 0 every sigma gives the same shape; elsewhere theta is scaled with it, the response being a power."""
+    order = float(moment.make().excess(2.0))  # 2, 4, 8
+    power = round(math.log2(order))
+    theta = moment.theta * scale ** (1 / power)
+    found = estim.recover(moment.make(), theta, moment.sigma * scale, method="exact")
+    assert found.bias[0] == pytest.approx(float(moment.bias) * scale ** (1 / power), rel=EXACT_RTOL)
+    assert found.rmse[0] == pytest.approx(float(moment.rmse) * scale ** (1 / power), rel=EXACT_RTOL)
+
+
+def test_c9_the_rmse_lies_below_the_bound_of_unbiased_estimators_and_is_right():
+    t = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
+    for theta in t:
+        found = estim.recover(estim.MeanResponse(lambda x: x), theta, 1.0, method="exact")
+        density, tail = norm.pdf(theta), norm.sf(theta)
+        assert found.bias[0] == pytest.approx(density - theta * tail, rel=EXACT_RTOL)
+        assert found.rmse[0] == pytest.approx(
+            math.sqrt(ndtr(theta) - theta * density + theta**2 * tail), rel=EXACT_RTOL
+        )
+        assert found.rmse[0] < found.linear_rmse[0] == pytest.approx(1.0)
+
+
+def test_c10_a_vanishing_slope_makes_the_linear_prediction_infinite_and_the_error_finite():
+    for moment in MOMENTS:
+        if moment.name.startswith("C10"):
+            found = estim.recover(moment.make(), 0.0, [1e-6, 1.0], method="exact")
+            assert np.array_equal(found.linear_rmse, [math.inf, math.inf])
+            assert np.isfinite(found.rmse).all()
+            assert found.linear_limit == 0.0
+            assert np.isnan(found.relative_rmse).all()
+            assert np.isnan(found.relative_bias).all()
+
+
+def test_far_more_noise_than_range_leaves_the_two_ends_with_probability_one_half():
+    for problem in tagged(without=("infinite",)):
+        made = problem.made
+        found = estim.recover(made, problem.theta, 1e9 * unit(problem), method="exact")
+        to_low, to_high = made.lower - problem.theta, made.upper - problem.theta
+        assert found.clipped_low[0] + found.clipped_high[0] == pytest.approx(1.0, abs=1e-9)
+        assert found.bias[0] == pytest.approx((to_low + to_high) / 2, abs=2e-9 * (made.upper - made.lower))
+        assert found.rmse[0] == pytest.approx(math.sqrt((to_low**2 + to_high**2) / 2), rel=2e-9)
+
+
+def test_far_less_noise_than_anything_is_the_linear_prediction():
+    for problem in tagged(without=("kink", "near-plateau")):
+        if "limit" in problem.tags:
+            continue
+        found = estim.recover(problem.made, problem.theta, 1e-11 * unit(problem), method="exact")
+        assert found.rmse[0] == pytest.approx(found.linear_rmse[0], rel=EXACT_RTOL)
+        with mpmath.workdps(40):
+            slope = abs(float(problem.slope(mpmath.mpf(problem.theta))))
+        assert found.linear_rmse[0] == pytest.approx(1e-11 * unit(problem) / slope, rel=EXACT_RTOL)
+
+
+def test_a_level_does_not_depend_on_the_levels_beside_it():
+    for problem in tagged(without=("infinite",)):
+        sigma = unit(problem) * np.array([1e-12, 1e-3, 0.1, 5.0, 1e6])
+        together = estim.recover(problem.made, problem.theta, sigma, method="exact")
+        for k, s in enumerate(sigma):
+            alone = estim.recover(problem.made, problem.theta, s, method="exact")
+            assert together.rmse[k] == pytest.approx(alone.rmse[0], rel=EXACT_RTOL)
+
+
+def test_levels_keep_their_order_and_may_repeat():
+    problem = BY_NAME["hyperbolic tangent"]
+    sigma = [0.3, 0.01, 0.3, 2.0]
+    found = estim.recover(problem.made, 1.0, sigma, method="exact")
+    assert np.array_equal(found.sigma, sigma)
+    assert found.rmse[0] == found.rmse[2]
+    assert found.rmse[1] < found.rmse[0] < found.rmse[3]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    st.floats(0.02, 0.98),
+    st.integers(-8, 3).map(lambda k: 10.0**k),
+    st.sampled_from([-1.0, 1.0]),
+    st.integers(-40, 40).map(lambda k: 10.0**k),
+    st.integers(-6, 6).map(lambda k: 10.0**k),
+    st.sampled_from([0.0, -0.3, 7.0]),
+)
+def test_shifting_and_rescaling_change_nothing_but_units(place, fraction, sign, height, width, offset):
+    """m -> sign height m, theta -> lower + width theta: bias and RMSE scale with the width alone."""
+    reference = BY_NAME["growth from below zero"]
+    start, end = reference.made.lower, reference.made.upper
+    lower = offset * width
+
+    def excess(theta):
+        return sign * height * math.exp(start) * np.expm1((np.asarray(theta) - lower) / width)
+
+    moved = estim.MeanResponse.from_excess(excess, baseline=3.0, lower=lower, upper=lower + width * (end - start))
+    theta = lower + width * place * (end - start)
+    there = start + place * (end - start)
+    sigma = fraction * unit(reference)
+    one = estim.recover(reference.made, there, sigma, method="exact")
+    other = estim.recover(moved, theta, height * sigma, method="exact")
+    # A rounding of theta moves where the curve is read, which for the smallest noise is all that is left to see.
+    allowed = 1e-9 + one.numerical_error[0] + other.numerical_error[0]
+    assert other.rmse[0] / width == pytest.approx(one.rmse[0], rel=allowed)
+    assert other.bias[0] / width == pytest.approx(one.bias[0], abs=allowed * one.rmse[0])
+    assert other.clipped_low[0] == pytest.approx(one.clipped_low[0], rel=1e-6, abs=1e-12)
+    assert other.clipped_high[0] == pytest.approx(one.clipped_high[0], rel=1e-6, abs=1e-12)
