@@ -110,10 +110,14 @@ def read_entries(values: Any, name: str, *, ndim: int) -> Array:
 def _object_array(values: Any, name: str) -> Array:
     # dtype=object first: NumPy's promotion would turn a float beside a string into a decimal.
     try:
-        return np.array(values, dtype=object)
+        array = np.array(values, dtype=object)
+        ragged = any(isinstance(entry, list | tuple | np.ndarray) for entry in array.flat)
     except ValueError:
+        ragged = True
+    if ragged:
         msg = f"`{name}` must be a rectangular array; got rows of different lengths"
-        raise ValueError(msg) from None
+        raise ValueError(msg)
+    return array
 
 
 def _is_float(array: Array) -> bool:

@@ -119,8 +119,9 @@ def trace(weights: Weights, x: Array, normalizer: Weigh, positions: Array | None
 
 
 def forward(weights: Weights, x: Array, normalizer: Weigh, positions: Array | None = None) -> Array:
-    """Return the outputs of the last layer, (inputs, tokens, width)."""
-    return trace(weights, x, normalizer, positions)[-1].outputs
+    """Return the outputs of the last layer, (inputs, tokens, width); x itself where there is no layer."""
+    traces = trace(weights, x, normalizer, positions)
+    return traces[-1].outputs if traces else x
 
 
 def pull_back_layer(at: Trace, layer: tuple[Array, Array, Array], cotangent: Array) -> Array:

@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 from estim.arithmetic import Array, as_balls, as_fractions, ball_digits, read_entries
 from estim.attention import formula
 from estim.attention.bank import Bank
+from estim.attention.exceptional import exceptional
 from estim.attention.layer import Layer
+from estim.attention.normalizers import Normalizer
 from estim.response import MeanResponse
 
 Floats = NDArray[np.float64]
@@ -83,7 +85,7 @@ class Excess:
 
 
 def mean_response(
-    layers: Sequence[Layer], normalizer: formula.Weigh, bank: Bank, *, layer: int, upper: Any
+    layers: Sequence[Layer], normalizer: Normalizer, bank: Bank, *, layer: int, upper: Any
 ) -> MeanResponse:
     """Return the response of :meth:`estim.attention.Network.mean_response`, whose docstring is the contract."""
     number = _layer_number(layer, len(layers))
@@ -125,7 +127,7 @@ class Sampler:
     """Balls of the excess at w, at a precision that is raised as needed and kept for the next call."""
 
     def __init__(
-        self, layers: Sequence[Layer], normalizer: formula.Weigh, bank: Bank, number: int, upper: Fraction
+        self, layers: Sequence[Layer], normalizer: Normalizer, bank: Bank, number: int, upper: Fraction
     ) -> None:
         self._layers, self._normalizer, self._bank, self._number = layers, normalizer, bank, number
         self.digits = 0
@@ -152,7 +154,8 @@ class Sampler:
                 f"the mean of the readings does not depend on the scale of layer {self._number}: "
                 f"to {self.digits} digits it stays at {self.baseline}"
             )
-            raise ValueError(msg)
+            named = "; ".join(exceptional(self._layers, self._normalizer, self._bank))
+            raise ValueError(f"{msg} ({named})" if named else msg)
         self.digits = digits
         with ball_digits(digits):
             weights = [layer.factors_in(as_balls) for layer in self._layers]

@@ -1,0 +1,131 @@
+"""The normalizers: values, slopes, Taylor series, and what they say when they cannot."""
+
+from fractions import Fraction
+
+import flint
+import mpmath
+import numpy as np
+import pytest
+
+from estim.arithmetic import ball_digits, series_terms
+from estim.attention import Layer, Network, Normalizer
+from estim.attention.normalizers import NORMALIZERS, power_series
+from tests.attention import reference
+from tests.attention.cases import NAMES
+
+SCORES = [-700.0, -40.0, -36.5, -3.0, -1e-9, 0.0, 1e-9, 0.5, 3.0, 40.0, 700.0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_and_slopes_of_single_scores_agree_with_mpmath(name):
+    phi = reference.PHI[name]
+    for score in SCORES:
+        pair = np.array([[score, score / 2]])
+        value, slope = NORMALIZERS[name](pair)
+        with mpmath.workdps(700):
+            right = [phi(mpmath.mpf(s)) for s in pair[0]]
+            slopes = [mpmath.diff(phi, mpmath.mpf(s), h=mpmath.mpf(10) ** -300) for s in pair[0]]
+        # A row is known up to a factor: compare with the first value. Scores of 700 round by 1e-13.
+        assert float(right[1] / right[0]) == pytest.approx(value[0, 1] / value[0, 0], rel=3e-13)
+        for k in range(2):
+            ratio = float(slopes[k] / right[k])
+            assert slope[0, k] / value[0, k] == pytest.approx(ratio, rel=1e-14) or value[0, k] < 1e-290
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_function_and_derivative_agree_with_mpmath(name):
+    normalizer, phi = NORMALIZERS[name], reference.PHI[name]
+    scores = np.array([-30.0, -1.0, 0.0, 1e-5, 2.0, 30.0])
+    with mpmath.workdps(60):
+        right = [float(phi(mpmath.mpf(s))) for s in scores]
+        slopes = [float(mpmath.diff(phi, mpmath.mpf(s), h=mpmath.mpf(10) ** -25)) for s in scores]
+    assert normalizer.function(scores) == pytest.approx(right, rel=1e-14)
+    assert normalizer.derivative(scores) == pytest.approx(slopes, rel=1e-14, abs=1e-300)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_balls_contain_the_right_value_and_slope_and_are_narrow(name):
+    with ball_digits(50), mpmath.workdps(70):
+        scores = np.array([[flint.arb(2) / 3]], dtype=object)
+        value, slope = (pair[0, 0] for pair in NORMALIZERS[name](scores))
+        right = reference.PHI[name](mpmath.mpf(2) / 3)
+        right_slope = mpmath.diff(reference.PHI[name], mpmath.mpf(2) / 3, h=mpmath.mpf(10) ** -25)
+        for ball, number, error in ((value, right, 1e-57), (slope, right_slope, 1e-40)):
+            with_digits = flint.arb(mpmath.nstr(number, 60))
+            assert abs(ball - with_digits) < error
+            assert ball.rad() < flint.arb(10) ** -48
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_taylor_coefficients_agree_with_mpmath(name):
+    with mpmath.workdps(60):
+        right = mpmath.taylor(reference.PHI[name], 0, 7)
+    found = list(NORMALIZERS[name].taylor(8))
+    if name == "softplus":
+        assert found[0] is None
+        found[0] = right[0]
+    assert [float(c) for c in found] == pytest.approx([float(c) for c in right], rel=1e-14, abs=1e-25)
+
+
+@pytest.mark.parametrize("name", ["softmax", "sigmoid", "quadratic", "cosh"])
+def test_power_series_through_flint_and_through_taylor_are_the_same(name):
+    with series_terms(9):
+        scores = np.empty((1, 1), dtype=object)
+        scores[0, 0] = flint.fmpq_series([0, flint.fmpq(1, 3), 2], prec=9)
+        for one, other in zip(NORMALIZERS[name](scores), power_series(NORMALIZERS[name], 9)(scores), strict=True):
+            assert str(one[0, 0]) == str(other[0, 0])
+
+
+def test_softplus_needs_a_stand_in_for_its_logarithm():
+    with pytest.raises(ValueError, match=r"'softplus' is irrational at zero; pass `value_at_zero`"):
+        power_series(NORMALIZERS["softplus"], 4)
+    context = flint.fmpz_mod_ctx(101**4)
+    scores = np.array([[context(101)]], dtype=object)
+    value, slope = power_series(NORMALIZERS["softplus"], 4, value_at_zero=7)(scores)
+    # log(1 + e^s) = log 2 + s/2 + s^2/8 - ..., its slope 1/2 + s/4 - s^3/48
+    assert value[0, 0] == context(7) + context(101) / 2 + context(101) ** 2 / 8
+    assert slope[0, 0] == context(1) / 2 + context(101) / 4 - context(101) ** 3 / 48
+    with pytest.raises(ValueError, match=r"'softplus' is log 2 at zero and has no exact version"):
+        NORMALIZERS["softplus"](np.array([[flint.fmpq(1)]], dtype=object))
+
+
+def two_plus_tanh(s):
+    return 2 + np.tanh(s)
+
+
+def two_plus_tanh_slope(s):
+    return 1 - np.tanh(s) ** 2
+
+
+def two_plus_tanh_balls(s):
+    return 2 + s.tanh(), 1 - s.tanh() ** 2
+
+
+def test_a_normalizer_of_ones_own_works_in_float64_and_in_balls():
+    own = Normalizer(two_plus_tanh, two_plus_tanh_slope, name="own", high_precision=two_plus_tanh_balls)
+    made = Network([Layer([[1.5]], [[1.0]], [[1.0]])], own)
+    bank = [[[0.5], [-1.0], [2.0]]]
+    assert made.jacobian(bank) == pytest.approx(made.jacobian(bank, digits=30).astype(float), rel=1e-14)
+
+
+def test_a_normalizer_of_ones_own_is_checked_on_the_scores_it_meets():
+    layer = Layer([[1.0]], [[1.0]], [[1.0]])
+    with pytest.raises(ValueError, match=r"normalizer 'line' must be positive; got -2.0 at score -2.0"):
+        Network([layer], Normalizer(np.copy, np.ones_like, name="line"))([[[1.0], [-2.0]]])
+    plain = Network([Layer([[1.0]], [[-1.0]], [[1.0]])], Normalizer(np.exp, np.exp, name="plain"))
+    with pytest.raises(ValueError, match=r"underflows to zero on a row of scores: input 1, token 0, layer 0"):
+        plain([[[1.0], [2.0]], [[30.0], [30.0]]])
+    with pytest.raises(ValueError, match=r"underflows to zero on a row of scores: input 2, token 0, layer 0"):
+        plain.jacobian([[[1.0]], [[1.0], [2.0]], [[40.0]]])
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"sums to inf on a row of scores: input 0"):
+        Network([layer], plain.normalizer)([[[30.0]]])
+
+
+def test_what_a_normalizer_lacks_is_said():
+    made = Network([Layer([[1.0]], [[1.0]], [[1.0]])], Normalizer(np.exp, np.exp, name="plain"))
+    with pytest.raises(ValueError, match=r"'plain' has no `high_precision` version"):
+        made.jacobian([[[1.0], [2.0]]], digits=20)
+    with pytest.raises(ValueError, match=r"'plain' has no exact version; wrap it with `power_series`"):
+        made.normalizer(np.array([[Fraction(1, 2)]], dtype=object))
+    with pytest.raises(ValueError, match=r"'plain' has no `taylor` coefficients"):
+        power_series(made.normalizer, 4)
