@@ -184,12 +184,18 @@ def unflatten(layers: Sequence[Layer], vector: Array, factors: Sequence[str]) ->
     return pieces
 
 
+def read_vector(values: Any, name: str, size: int, what: str) -> Array:
+    """Read the entries of a vector that has one for each of `size` things."""
+    entries = read_entries(values, name, ndim=1)
+    if len(entries) != size:
+        msg = f"`{name}` must have one entry for each {what}, {size}; got {len(entries)}"
+        raise ValueError(msg)
+    return entries
+
+
 def with_vector(layers: Sequence[Layer], vector: Any, factors: Sequence[str]) -> list[Layer]:
     """Return the layers with the chosen factors replaced by the entries of a parameter vector."""
-    entries = read_entries(vector, "parameters", ndim=1)
-    if len(entries) != parameter_count(layers, factors):
-        msg = f"`parameters` must have {parameter_count(layers, factors)} entries; got {len(entries)}"
-        raise ValueError(msg)
+    entries = read_vector(vector, "parameters", parameter_count(layers, factors), "parameter")
     pieces = unflatten(layers, entries, factors)
     chosen = [dict(zip(FACTORS, piece, strict=True)) for piece in pieces]
     return [

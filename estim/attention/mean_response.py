@@ -38,9 +38,16 @@ _MOST_PIECES = 256
 # A polynomial stands for g when its last coefficients fall below this part of the smallest value. The derivative
 # loses a factor of up to _TERMS^2 and must still be right to 1e-16.
 _NEGLIGIBLE = 1e-20
+# The float64 value of a polynomial must be g to this part, at these shares of the piece.
+_AGREEMENT = 1e-15
+_BETWEEN = (Fraction(1, 20), Fraction(11, 20), Fraction(19, 20))
+# Narrower pieces are taken as they come: next to a zero of g, where the mean is not monotone and will be refused.
+_NARROWEST = Fraction(1, 1024)
 # Relative bits that a ball of the excess must have, 30 digits.
 _BITS = 100
 _MOST_DIGITS = 2000
+# Float64 loses digits below 1e-307; the excess at a hundredth of `upper`, say, must be above that.
+_SMALLEST = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +102,7 @@ def mean_response(
         raise ValueError(msg)
     sample = Sampler(layers, normalizer, bank, number, limit)
     power = leading_power(sample)
+    _check_float64(sample)
     pieces = _pieces(sample, power)
     edges = np.array([0.0, *(float(piece.high) for piece in pieces)])
     values = np.stack([piece.values for piece in pieces], axis=-1)
@@ -108,6 +116,13 @@ def mean_response(
         derivative=excess.slope,
         name=f"mean of the readings along the scale of layer {number}",
     )
+
+
+def _check_float64(sample: "Sampler") -> None:
+    largest = sample(partial(flint.arb, 1))
+    if not abs(largest) > _SMALLEST:
+        msg = f"the mean of the readings moves by {largest.str(3, radius=False)} at `upper`, below what float64 holds"
+        raise ValueError(msg)
 
 
 def _layer_number(layer: Any, depth: int) -> int:
@@ -226,13 +241,28 @@ def _fit(sample: Sampler, power: int, low: Fraction, high: Fraction) -> Piece | 
         g = np.array(excess, dtype=object) / w**power
         cosines, sines = _angles(n)
         values = cosines.T @ g * 2 / n
-        tail = max(float(abs(entry).upper()) for entry in values[-3:])
-        if not tail <= _NEGLIGIBLE * min(float(abs(entry).lower()) for entry in g):
+        # Balls are compared: a float64 of 1e-400 would pass for zero.
+        if not max(abs(c) for c in values[-3:]) <= _NEGLIGIBLE * min(abs(entry) for entry in g):
             return None
         # T_m'(cos a) = m sin(m a) / sin a
         slope = (sines @ (values * np.arange(n))) / sines[:, 1] / _ball(half)
         slopes = cosines.T @ (g * power + w * slope) * 2 / n
-    return Piece(low, high, _floats(values), _floats(slopes))
+    piece = Piece(low, high, _floats(values), _floats(slopes))
+    return piece if high - low < _NARROWEST or _agrees(sample, power, piece) else None
+
+
+def _agrees(sample: Sampler, power: int, piece: Piece) -> bool:
+    """Whether the polynomial, evaluated in float64, is g between the Chebyshev points."""
+    for share in _BETWEEN:
+        w = piece.low + (piece.high - piece.low) * share
+        excess = sample(partial(_ball, w))
+        with ball_digits(sample.digits):
+            ratio = float(np.polynomial.chebyshev.chebval(float(2 * share - 1), piece.values)) / (
+                excess / _ball(w) ** power
+            )
+            if not abs(ratio - 1) <= _AGREEMENT:
+                return False
+    return True
 
 
 def _ball(number: Fraction) -> flint.arb:

@@ -8,18 +8,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, as_balls, as_float, as_fractions, ball_digits, midpoints, read_entries
+from estim.arithmetic import Array, as_balls, as_float, as_fractions, ball_digits, midpoints
 from estim.attention import formula, gauge, jacobian
 from estim.attention.bank import read_bank
 from estim.attention.effective import EffectiveParameters, effective_parameters
 from estim.attention.exceptional import exceptional
-from estim.attention.layer import FACTORS, Layer, check_factors, check_layers, flatten, parameter_count, with_vector
+from estim.attention.layer import (
+    FACTORS,
+    Layer,
+    check_factors,
+    check_layers,
+    flatten,
+    parameter_count,
+    read_vector,
+    with_vector,
+)
 from estim.attention.mean_response import mean_response
 from estim.attention.normalizers import Normalizer, find_normalizer
 from estim.response import MeanResponse
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, init=False)
 class Network:
     """Deep, unmasked, single-head attention with a known normalizer.
 
@@ -66,14 +75,6 @@ class Network:
         object.__setattr__(self, "layers", check_layers(layers))
         object.__setattr__(self, "normalizer", find_normalizer(normalizer))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Network):
-            return NotImplemented
-        return self.layers == other.layers and self.normalizer == other.normalizer
-
-    def __hash__(self) -> int:
-        return hash((self.layers, self.normalizer))
-
     def __repr__(self) -> str:
         widths = [self.width, *(layer.output_width for layer in self.layers)]
         ranks = [layer.rank for layer in self.layers]
@@ -103,11 +104,6 @@ class Network:
             In the order of the parameters; exact entries stay exact.
         factors : sequence of {"query", "key", "value"}
             Which factors they replace.
-
-        Raises
-        ------
-        ValueError
-            If their number does not fit.
 
         Examples
         --------
@@ -221,7 +217,7 @@ class Network:
         array([0.      , 0.470007])
         """
         chosen = check_factors(factors)
-        vector = _vector(tangent, "tangent", parameter_count(self.layers, chosen), "parameter")
+        vector = as_float(read_vector(tangent, "tangent", parameter_count(self.layers, chosen), "parameter"))
         return jacobian.jvp(self.layers, read_bank(bank, self.width), self.normalizer, vector, chosen)
 
     def vjp(self, bank: Any, cotangent: Any, *, factors: Sequence[str] = FACTORS) -> NDArray[np.float64]:
@@ -247,7 +243,7 @@ class Network:
         """
         chosen = check_factors(factors)
         bank = read_bank(bank, self.width)
-        vector = _vector(cotangent, "cotangent", bank.readings(self.output_width), "reading")
+        vector = as_float(read_vector(cotangent, "cotangent", bank.readings(self.output_width), "reading"))
         return jacobian.vjp(self.layers, bank, self.normalizer, vector, chosen)
 
     def mean_response(self, bank: Any, *, layer: int = -1, upper: Any) -> MeanResponse:
@@ -276,8 +272,6 @@ class Network:
 
         Examples
         --------
-        Depth two; of a mean of 1 the scale 0.05 of the last layer moves 1.6e-8:
-
         >>> from estim.attention import Layer, Network
         >>> first, last = Layer([["0.05"]], [["0.05"]], [[1]]), Layer([[1]], [[1]], [[1]])
         >>> response = Network([first, last]).mean_response([[[0], [2]]], upper="0.15")
@@ -288,7 +282,7 @@ class Network:
         return mean_response(self.layers, self.normalizer, inputs, layer=layer, upper=upper)
 
     def effective(self, *, exact: bool = False) -> EffectiveParameters:
-        """Return the effective scores and the combined value map, all that the outputs depend on.
+        """Return the effective scores P Q K^T P^T (P: the values before) and the combined value map.
 
         Parameters
         ----------
@@ -300,11 +294,6 @@ class Network:
         EffectiveParameters
             ``scores`` (layers, width, width), ``value_map`` (width, output width), and ``layers()``, the same
             function written with them.
-
-        Notes
-        -----
-        With P the product of the values before a layer, its effective scores are P Q K^T P^T. An even
-        normalizer shows each of them only up to its sign.
 
         Examples
         --------
@@ -409,11 +398,3 @@ class Network:
         True
         """
         return Network(gauge.regauged(self.layers, np.random.default_rng(rng)), self.normalizer)
-
-
-def _vector(values: Any, name: str, size: int, what: str) -> NDArray[np.float64]:
-    entries = read_entries(values, name, ndim=1)
-    if len(entries) != size:
-        msg = f"`{name}` must have one entry for each {what}, {size}; got {len(entries)}"
-        raise ValueError(msg)
-    return as_float(entries)

@@ -169,7 +169,7 @@ def test_bad_networks_and_banks_are_refused_by_name():
         made(np.array([[[1.0], [np.nan]]]))
     with pytest.raises(ValueError, match=r"`digits` must be a positive integer; got 0"):
         made([[[1]]], digits=0)
-    with pytest.raises(ValueError, match=r"`parameters` must have 3 entries; got 2"):
+    with pytest.raises(ValueError, match=r"`parameters` must have one entry for each parameter, 3; got 2"):
         made.with_parameters([1, 2])
     with pytest.raises(
         ValueError, match=r"`factors` must be one or more of query, key, value, each once; got \('q',\)"

@@ -107,6 +107,8 @@ def test_what_cannot_be_a_response_is_named():
         made.mean_response(recovery_bank(), upper=np.inf)
     with pytest.raises(ValueError, match=r"does not depend on the scale of layer 1.* all tokens equal"):
         made.mean_response([[[1], [1]]], upper=1)
+    with pytest.raises(ValueError, match=r"moves by .*e-6.. at `upper`, below what float64 holds"):
+        scalar_chain(6, "0.05", last=1).mean_response(recovery_bank(), upper="0.15")
     own = Normalizer(np.exp, np.exp, name="own")
     with pytest.raises(ValueError, match=r"'own' has no `high_precision` version"):
         Network(made.layers, own).mean_response(recovery_bank(), upper=1)
