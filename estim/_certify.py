@@ -19,7 +19,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim._graded import completed, eigenvectors, gram_of, identity, log2_above, midpoint, pivoted_cholesky
+from estim._graded import completed, eigenvectors, gram_of, identity, log2_above, midpoint, pivoted_cholesky, solve
 from estim.arithmetic import Array, elementwise, matmul
 
 # Covers the rounding of float64 logarithms and exponentials that bound radii.
@@ -193,18 +193,10 @@ def without_null(matrix: Array, null: Array) -> tuple[Array, Array, Array]:
     """
     basis = elementwise(flint.arb, np.linalg.qr(null.astype(float), mode="complete")[0][:, null.shape[1] :])
     overlap = matmul(null.T, basis)
-    along = _solve(matmul(null.T, null), overlap)
-    metric = matmul(basis.T, basis) - matmul(overlap.T, along)
-    return matmul(matrix, basis), metric, basis - matmul(null, along)
-
-
-def _solve(matrix: Array, right: Array) -> Array:
-    """Solve a linear system in balls; the matrix is then proven to be regular."""
-    size, count = right.shape
-    left = flint.arb_mat(size, size, matrix.ravel().tolist())
     try:
-        solution = left.solve(flint.arb_mat(size, count, right.ravel().tolist()))
+        along = solve(matmul(null.T, null), overlap)
     except ZeroDivisionError:
         msg = "the null vectors cannot be shown to be independent"
         raise ArithmeticError(msg) from None
-    return np.array(solution.entries(), dtype=object).reshape(size, count)
+    metric = matmul(basis.T, basis) - matmul(overlap.T, along)
+    return matmul(matrix, basis), metric, basis - matmul(null, along)

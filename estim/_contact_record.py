@@ -1,21 +1,21 @@
 """Records of contact orders and of the slopes that approach them."""
 
-import json
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from estim._plain import frozen_rows, number, plain
+from estim._plain import frozen_rows, number, plain_fields
+from estim._record import Record
 from estim.arithmetic import Array
 
 
-@dataclass(frozen=True)
-class ContactOrders:
+@dataclass(frozen=True, eq=False)
+class ContactOrders(Record):
     """Exact integer orders of the singular values as the scale goes to zero, and what is proven about them.
 
     Made by :func:`estim.contact_orders`; a plain record that pickles and goes through JSON exactly.
@@ -56,23 +56,9 @@ class ContactOrders:
             ]
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-
-    def to_json(self) -> str:
-        """Return the record as JSON."""
-        return json.dumps(self.to_dict())
-
-    @classmethod
-    def from_json(cls, text: str) -> "ContactOrders":
-        """Read what :meth:`to_json` wrote."""
-        record = json.loads(text)
-        return cls(**{**record, "orders": tuple(record["orders"]), "shape": tuple(record["shape"])})
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ContactSlopes:
+class ContactSlopes(Record):
     """Singular values at several scales, the slopes between them, and the exact orders that these approach.
 
     Made by :func:`estim.contact_slopes`; a plain record that pickles and goes through JSON exactly.
@@ -115,27 +101,16 @@ class ContactSlopes:
             f"deviation={self.deviation:.3g})"
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ContactSlopes) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(self.to_json())
-
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values: numbers of high precision as exact hexadecimal strings, scales as fractions."""
-        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-
-    def to_json(self) -> str:
-        """Return the record as JSON, exactly."""
-        return json.dumps(self.to_dict())
+        """Return plain values, ready for JSON: numbers of high precision as exact hexadecimal strings."""
+        return plain_fields(self)
 
     @classmethod
-    def from_json(cls, text: str) -> "ContactSlopes":
-        """Read what :meth:`to_json` wrote."""
-        record = json.loads(text)
-        for name in ("singular_values", "lower", "upper", "slopes", "slope_error"):
-            record[name] = frozen_rows([map(number, row) for row in record[name]])
-        return cls(**{**record, "scales": tuple(map(Fraction, record["scales"])), "orders": tuple(record["orders"])})
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Rebuild the record from :meth:`to_dict`."""
+        names = {"singular_values", "lower", "upper", "slopes", "slope_error"} & fields.keys()
+        arrays = {name: frozen_rows([map(number, row) for row in fields[name]]) for name in names}
+        return super().from_dict({**fields, **arrays, "scales": tuple(map(Fraction, fields.get("scales", ())))})
 
 
 def _joined(numbers: Array, digits: int) -> str:

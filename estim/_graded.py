@@ -95,7 +95,7 @@ def graded_jacobi(
 
     Parameters
     ----------
-    factor : (n, n) array
+    factor : (m, n) array
         C, with columns of norm about one.
     exponents : (n,) int array
 
@@ -106,7 +106,7 @@ def graded_jacobi(
     norms : (n,) array
         Square roots of the eigenvalues, divided by ``2**exponents``.
     """
-    rows, vectors = factor.T.copy(), np.eye(len(factor))
+    rows, vectors = factor.T.copy(), np.eye(factor.shape[1])
     distance = np.abs(exponents[:, None] - exponents)
     for _ in range(60):
         rotated = False
@@ -158,7 +158,20 @@ def eigenvectors(gram: Array, metric: Array | None, rows: Array, span: float, bi
     where the present precision exceeds `bits` by twice `span`, log2 of the condition number of R. The metric S is
     the identity when None, and must be close to it.
     """
-    return _refined(gram, metric, _start(rows), bits, span)
+    # Eigenvectors of the pencil (R^T R, S) lie in the range of S^-1 R^T: no constraint where the rank is full.
+    if metric is None or len(rows) == len(metric):
+        start = _start(rows, rows.T)
+    else:
+        start = _start(rows, midpoint(solve(metric, rows.T)))
+    return _refined(gram, metric, start, bits, span)
+
+
+def solve(matrix: Array, right: Array) -> Array:
+    """Solve a linear system in balls, which proves the matrix regular; raises ZeroDivisionError where they cannot."""
+    size, count = right.shape
+    left = flint.arb_mat(size, size, matrix.ravel().tolist())
+    solution = left.solve(flint.arb_mat(size, count, right.ravel().tolist()))
+    return np.array(solution.entries(), dtype=object).reshape(size, count)
 
 
 def gram_of(columns: Array, metric: Array | None) -> Array:
@@ -166,24 +179,18 @@ def gram_of(columns: Array, metric: Array | None) -> Array:
     return matmul(columns.T, columns if metric is None else matmul(metric, columns))
 
 
-def _start(rows: Array) -> Array:
+def _start(rows: Array, span_of: Array) -> Array:
     """Fourteen graded digits of the eigenvectors of R^T R."""
-    product = midpoint(matmul(rows, rows.T))
-    exponents = np.array([math.floor(log2_above(entry) / 2) for entry in np.diag(product)])
+    exponents = np.array([math.floor(log2_above((row * row).sum()) / 2) for row in rows])
     scale = elementwise(lambda e: flint.arb(2) ** -int(e), exponents)
-    scaled = midpoint(product * scale * scale[:, None])
-    vectors, norms = graded_jacobi(np.linalg.cholesky(scaled.astype(float)).T, exponents)
+    scaled = rows * scale[:, None]
+    vectors, norms = graded_jacobi(scaled.astype(float).T, exponents)
     descending = np.argsort(-(np.log2(norms) + exponents), kind="stable")
     vectors, norms, of = vectors[descending], norms[descending], exponents[descending]
     # R^T (R R^T)^-1 U Sigma and not R^T U / Sigma: in this form a graded error of U stays one of V^T G V.
     down = elementwise(lambda e: flint.arb(2) ** int(e), of[:, None] - exponents - np.abs(of[:, None] - exponents))
     right = elementwise(flint.arb, vectors * norms[:, None]) * down
-    size = len(rows)
-    solved = flint.arb_mat(size, size, scaled.ravel().tolist()).solve(
-        flint.arb_mat(size, size, right.T.ravel().tolist())
-    )
-    solution = midpoint(np.array(solved.entries(), dtype=object).reshape(size, size))
-    result = midpoint(matmul(rows.T, scale[:, None] * solution))
+    result = midpoint(matmul(span_of * scale, midpoint(solve(midpoint(matmul(scaled, scaled.T)), right.T))))
     return midpoint(result / elementwise(lambda square: square.sqrt(), (result * result).sum(axis=0)))
 
 

@@ -5,6 +5,7 @@ exact binary value as a hexadecimal string, ``"-0x1.8p3"`` without a point: ``"-
 """
 
 import math
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -40,6 +41,11 @@ def frozen_rows(rows: Any) -> Array:
     array = np.array([frozen(row) for row in rows])
     array.flags.writeable = False
     return array
+
+
+def plain_fields(record: Any) -> dict[str, Any]:
+    """Write a frozen dataclass as plain values."""
+    return {field.name: plain(getattr(record, field.name)) for field in fields(record)}
 
 
 def plain(value: Any) -> Any:

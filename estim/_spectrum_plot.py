@@ -1,7 +1,7 @@
 """The picture of a spectrum at several precisions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,23 +22,27 @@ def draw(spectra: "Sequence[Spectrum]", rtol: Sequence[float], ax: "Axes | None"
     import matplotlib.pyplot as plt
 
     if ax is None:
-        ax = plt.figure(figsize=(7, 4.2), layout="constrained").add_subplot()
+        ax = plt.figure(figsize=(8, 4.6), layout="constrained").add_subplot()
     floats = spectra[0].float64_values
-    _draw_values(ax, floats, "float64", "0.6", "x")
+    _draw_values(ax, floats, "float64", "x", {"color": "0.55", "ms": 4})
     by_digits = {one.digits: one for one in spectra if one.digits is not None}
     for number, digits in enumerate(sorted(by_digits)):
-        one = by_digits[digits]
-        _draw_values(ax, one.singular_values, f"{digits} digits", f"C{number}", "o")
-        _draw_unresolved(ax, one, f"C{number}")
+        # Rings around points: where precisions agree, all of them stay visible.
+        style = {"color": f"C{number}", "ms": 3 + 2.5 * (len(by_digits) - 1 - number), "mfc": "none"}
+        _draw_values(ax, by_digits[digits].singular_values, f"{digits} digits", "o", style)
+        _draw_unresolved(ax, by_digits[digits], f"C{number}")
     top = _log10(floats[0])
-    for threshold in rtol:
-        ax.axhline(top + np.log10(threshold), color="k", lw=0.8, ls="--")
-        ax.annotate(f"{threshold:.0e} of the largest", (1, top + np.log10(threshold)), va="bottom", fontsize=8)
-    floor = top + np.log10(np.finfo(float).eps * max(spectra[0].shape))
-    ax.axhspan(ax.get_ylim()[0], floor, color="0.92", zorder=0, label="below float64's noise floor")
-    ax.margins(y=0)
+    if np.isfinite(top):
+        bottom, _ = ax.get_ylim()
+        ax.set_ylim(bottom, top + 0.06 * (top - bottom))
+        floor = top + np.log10(np.finfo(float).eps * max(spectra[0].shape))
+        ax.axhspan(min(bottom, floor), floor, color="0.93", zorder=0, label="below float64's noise floor")
+        for threshold in filter(None, rtol):
+            height = top + np.log10(threshold)
+            ax.axhline(height, color="k", lw=0.8, ls="--")
+            ax.annotate(f"{threshold:.0e} of the largest", (1, height), va="bottom", fontsize=8)
     ax.set(xlabel="number of the singular value", ylabel="log10 of the singular value")
-    ax.legend(fontsize=8)
+    ax.legend(fontsize=8, frameon=False)
     return ax
 
 
@@ -48,10 +52,10 @@ def _log10(value: object) -> float:
     return float(mpmath.log10(value)) if value else -np.inf
 
 
-def _draw_values(ax: "Axes", values: Array, label: str, color: str, marker: str) -> None:
+def _draw_values(ax: "Axes", values: Array, label: str, marker: str, style: dict[str, Any]) -> None:
     logs = np.array([_log10(value) for value in values])
     shown = np.isfinite(logs)
-    ax.plot(np.flatnonzero(shown) + 1, logs[shown], marker, ms=3.5, color=color, label=label)
+    ax.plot(np.flatnonzero(shown) + 1, logs[shown], marker, label=label, **style)
 
 
 def _draw_unresolved(ax: "Axes", one: "Spectrum", color: str) -> None:

@@ -1,15 +1,15 @@
 """The record of a spectrum, and the table of ranks that precision and threshold make of it."""
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import mpmath
 import numpy as np
 
-from estim._plain import frozen, number, plain
+from estim._plain import frozen, number, plain_fields
+from estim._record import Record
 from estim.arithmetic import Array
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _ARRAYS = ("singular_values", "lower", "upper", "float64_values")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spectrum:
+class Spectrum(Record):
     """Singular values of a matrix and what is proven about them, in the units of the matrix.
 
     Made by :func:`estim.spectrum`; a plain record that pickles and goes through JSON exactly.
@@ -180,34 +180,23 @@ class Spectrum:
             f"largest={mpmath.nstr(self.singular_values[0], 6)}, above 1e-10: {self.rank()})"
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spectrum) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(self.to_json())
-
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values: numbers of high precision as exact hexadecimal strings."""
-        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-
-    def to_json(self) -> str:
-        """Return the record as JSON, exactly."""
-        return json.dumps(self.to_dict())
+        """Return plain values, ready for JSON: numbers of high precision as exact hexadecimal strings."""
+        return plain_fields(self)
 
     @classmethod
-    def from_json(cls, text: str) -> "Spectrum":
-        """Read what :meth:`to_json` wrote.
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Rebuild a spectrum from :meth:`to_dict`.
 
         Examples
         --------
         >>> import estim
         >>> result = estim.spectrum([[1, 2], [3, 4]], digits=20)
-        >>> type(result).from_json(result.to_json()) == result
+        >>> estim.Spectrum.from_dict(result.to_dict()) == result
         True
         """
-        record = json.loads(text)
-        arrays = {name: record[name] and frozen(map(number, record[name])) for name in _ARRAYS}
-        return cls(**{**record, **arrays, "shape": tuple(record["shape"])})
+        arrays = {name: frozen(map(number, fields[name])) for name in _ARRAYS if fields.get(name) is not None}
+        return super().from_dict({**fields, **arrays})
 
 
 @dataclass(frozen=True)
