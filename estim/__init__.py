@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from estim.contact import ContactOrders as ContactOrders
     from estim.contact import contact_orders as contact_orders
     from estim.contact import contact_slopes as contact_slopes
+    from estim.probe.along import linearity as linearity
+    from estim.probe.along import response_along as response_along
+    from estim.probe.batches import Batches as Batches
+    from estim.probe.sensitivity import Sensitivity as Sensitivity
+    from estim.probe.sensitivity import Status as Status
+    from estim.probe.sensitivity import sensitivity as sensitivity
     from estim.recovery import Recovery as Recovery
     from estim.recovery import recover as recover
     from estim.response import MeanResponse as MeanResponse
@@ -19,13 +25,19 @@ if TYPE_CHECKING:
     from estim.singular_values import spectrum as spectrum
 
 _HOME = {
+    "Batches": "probe.batches",
     "ContactOrders": "contact",
     "MeanResponse": "response",
     "Recovery": "recovery",
+    "Sensitivity": "probe.sensitivity",
     "Spectrum": "singular_values",
+    "Status": "probe.sensitivity",
     "contact_orders": "contact",
     "contact_slopes": "contact",
+    "linearity": "probe.along",
     "recover": "recovery",
+    "response_along": "probe.along",
+    "sensitivity": "probe.sensitivity",
     "spectrum": "singular_values",
 }
 _SUBPACKAGES = ("attention",)

@@ -78,5 +78,15 @@ def _restored(value: Any, kind: Any) -> Any:
     if kind is float:
         return float(value)
     if isinstance(value, list):
-        return tuple(value) if get_origin(kind) is tuple else np.array([float(entry) for entry in value])
+        return (
+            tuple(value)
+            if get_origin(kind) is tuple
+            else _array(value, np.int64 if "int64" in str(kind) else np.float64)
+        )
     return value
+
+
+def _array(value: list[Any], dtype: Any) -> Any:
+    """Make an array of any depth; strings stand for infinities and NaN."""
+    nested = np.array(value, dtype=object)
+    return np.array([dtype(entry) for entry in nested.flat], dtype=dtype).reshape(nested.shape)

@@ -53,6 +53,29 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("--json", action="store_true", help="print JSON, not a table")
     recover.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
     recover.set_defaults(run=_recover)
+    probe = commands.add_parser(
+        "sensitivity",
+        help="which parameter directions a bank of inputs can see",
+        description="Linearise a model on a bank of inputs; print what its readings see at this noise, and what they do not.",
+    )
+    probe.add_argument(
+        "model",
+        metavar="MODULE:MODEL",
+        help="model(params, bank) -> readings, an attention.Network, or an object with parameters and jacobian(bank); "
+        "the current directory is importable",
+    )
+    probe.add_argument("bank", metavar="BANK", help="npy, npz, csv or parquet file, or json")
+    probe.add_argument(
+        "--sigma", required=True, help="noise sd of the readings: a number, or a file of sds or covariances"
+    )
+    probe.add_argument("--params", metavar="FILE", help="where to linearise: npy, npz (named arrays), csv or json")
+    probe.add_argument("--repeats", type=int, default=1, help="repeated measurements, averaged (default 1)")
+    probe.add_argument("--smallest-change", type=float, help="floors above it are called weak")
+    probe.add_argument("--digits", type=int, help="certified arithmetic, for an attention.Network")
+    probe.add_argument("--json", action="store_true", help="print JSON, not a table")
+    probe.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
+    probe.add_argument("--report", metavar="FILE", help="also write one self-contained HTML page")
+    probe.set_defaults(run=_sensitivity)
     return parser
 
 
@@ -77,6 +100,32 @@ def _recover(options: argparse.Namespace) -> int:
     print(result.to_json(indent=2) if options.json else result.summary())
     if options.plot:
         result.plot().savefig(options.plot, dpi=150)
+    return 0
+
+
+def _sensitivity(options: argparse.Namespace) -> int:
+    from estim._files import load_data
+    from estim.probe.sensitivity import sensitivity
+
+    if options.plot:
+        check_picture(options.plot)
+    if options.report:
+        check_folder(options.report, "--report")
+    bank = load_data(options.bank, "BANK")
+    params = None if options.params is None else load_data(options.params, "--params")
+    try:
+        sigma = float(options.sigma)
+    except ValueError:
+        sigma = load_data(options.sigma, "--sigma")
+    result = sensitivity(
+        load(options.model), bank, sigma, params=params, repeats=options.repeats,
+        smallest_change=options.smallest_change, digits=options.digits,
+    )  # fmt: skip
+    print(result.to_json(indent=2) if options.json else result.summary())
+    if options.plot:
+        result.plot().savefig(options.plot, dpi=150)
+    if options.report:
+        result.report(options.report)
     return 0
 
 
@@ -112,8 +161,13 @@ def check_picture(path: str) -> None:
     if target.suffix.lstrip(".").lower() not in formats:
         msg = f"--plot must end in one of .{', .'.join(sorted(formats))}; got {path!r}"
         raise ValueError(msg)
-    if not target.parent.is_dir():
-        msg = f"--plot must be in a folder that exists; got {path!r}"
+    check_folder(path, "--plot")
+
+
+def check_folder(path: str, argument: str) -> None:
+    """Refuse a file whose folder does not exist."""
+    if not Path(path).parent.is_dir():
+        msg = f"{argument} must be in a folder that exists; got {path!r}"
         raise ValueError(msg)
 
 

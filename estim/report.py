@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
+    from estim.probe.sensitivity import Sensitivity
     from estim.recovery import Recovery
 
 NOTE_WIDTH = 100
+MOST_ROWS = 40
 
 
 def recovery_summary(result: "Recovery") -> "Summary":
@@ -55,8 +57,93 @@ def recovery_frame(result: "Recovery") -> "DataFrame":
     return DataFrame({name: value for name, value in fields.items() if isinstance(value, np.ndarray)})
 
 
+def sensitivity_summary(result: "Sensitivity") -> "Summary":
+    """Return what is not seen at the top, then the parameters, the weakest directions and the notes."""
+    from estim.probe.sensitivity import Status
+
+    counts = result.counts
+    seen = counts[Status.SEEN] + counts[Status.WEAK]
+    facts = [
+        ("Not seen:", "; ".join(result.unseen) or "nothing"),
+        ("Directions:", ", ".join(f"{count} {status}" for status, count in counts.items() if count)),
+        ("Readings, parameters:", f"{result.readings}, {len(result.names)}"),
+        ("Derivatives:", result.derivative),
+        ("Resolution:", f"{result.resolution:.2e} (weakest resolved {_weakest(result):.2e})"),
+        ("Identifiable dimension:", f"{seen} of {len(result.names) - counts[Status.GAUGE]} modulo gauge"),
+    ]
+    shown = np.arange(len(result.names))[:MOST_ROWS]
+    columns: dict[str, Sequence[float]] = {
+        "value": result.parameters[shown],
+        "std. error": result.standard_errors[shown],
+        "effect of one unit": result.column_norms[shown],
+    }
+    notes = [
+        "std. error: Cramer-Rao bound for an unbiased estimator; inf where a direction not seen is involved.",
+        "effect of one unit: how many standard deviations of noise the readings move when that parameter alone does.",
+        *_hints(result),
+        *result.notes,
+    ]
+    if len(result.names) > MOST_ROWS:
+        notes.append(f"The first {MOST_ROWS} of {len(result.names)} parameters are shown; to_frame() has all.")
+    return _summary("What these readings see", facts, columns, notes, [result.names[j] for j in shown])
+
+
+def sensitivity_frame(result: "Sensitivity") -> "DataFrame":
+    """Return one row a parameter."""
+    from pandas import DataFrame, Index
+
+    columns = {
+        "group": list(result.groups),
+        "value": result.parameters,
+        "standard_error": result.standard_errors,
+        "effect_of_one_unit": result.column_norms,
+    }
+    return DataFrame(columns, index=Index(result.names, name="parameter"))
+
+
+def group_frame(result: "Sensitivity") -> "DataFrame":
+    """Return one row a group of parameters."""
+    from pandas import DataFrame, Index
+
+    columns = ["parameters", "seen", "best_floor", "worst_floor", "information_share", "gauge"]
+    frame = DataFrame(result.group_table, columns=columns, index=Index(result.group_names, name="group"))
+    return frame.astype({"parameters": int, "seen": int, "gauge": int})
+
+
+def input_frame(result: "Sensitivity") -> "DataFrame":
+    """Return one row an input and one column a resolved direction."""
+    from pandas import DataFrame, Index, RangeIndex
+
+    resolved = result.resolved
+    rows = Index(range(len(result.input_share)), name="input")
+    return DataFrame(
+        result.input_share[:, :resolved], index=rows, columns=RangeIndex(1, resolved + 1, name="direction")
+    )
+
+
+def _weakest(result: "Sensitivity") -> float:
+    return float(result.scaled_singular_values[result.resolved - 1]) if result.resolved else 0.0
+
+
+def _hints(result: "Sensitivity") -> list[str]:
+    """Return what helps, for each status that is there."""
+    from estim.probe.sensitivity import Status
+
+    helps = {
+        Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise or other inputs help.",
+        Status.UNRESOLVED: "unresolved: hidden by the Jacobian's own error: more digits or better derivatives decide.",
+        Status.NULL: "null: proven to have no effect on this bank: other inputs may help, repeats never.",
+        Status.GAUGE: "gauge: the same function on all inputs: there is nothing to see.",
+    }
+    return [text for status, text in helps.items() if result.counts[status]]
+
+
 def _summary(
-    title: str, facts: Sequence[tuple[str, str]], columns: dict[str, np.ndarray], notes: Sequence[str]
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    columns: Mapping[str, Sequence[float]],
+    notes: Sequence[str],
+    rows: Sequence[str] | None = None,
 ) -> "Summary":
     from statsmodels.iolib.summary import Summary
     from statsmodels.iolib.table import SimpleTable
@@ -64,9 +151,10 @@ def _summary(
 
     summary = Summary()
     stubs, values = [name for name, _ in facts], [[value] for _, value in facts]
+    values = [[textwrap.shorten(value[0], 90, placeholder=" ...")] for value in values]
     head = SimpleTable(values, stubs=stubs, title=title, txt_fmt=fmt_2cols)
     cells = [[number(entry) for entry in row] for row in zip(*columns.values(), strict=True)]
-    body = SimpleTable(cells, headers=list(columns), txt_fmt=fmt_params)
+    body = SimpleTable(cells, headers=list(columns), stubs=rows, txt_fmt=fmt_params)
     summary.tables.extend([head, body])
     lines = [line for k, note in enumerate(notes, 1) for line in _note(k, note)]
     summary.add_extra_txt(["", "Notes:", *lines])

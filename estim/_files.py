@@ -1,0 +1,70 @@
+"""Data of the command line: npy, npz, csv, parquet and json files; never pickles, which run code."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def load_data(path: str, argument: str) -> Any:
+    """Read a file by its ending: an array, a dict of arrays (npz), a DataFrame (csv with a header, parquet), or JSON.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        When parquet is asked for and pandas has no engine for it.
+    ValueError
+        When the file does not exist, its ending is unknown, or it holds Python objects.
+    """
+    file = Path(path)
+    readers = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet, ".json": _json}
+    reader = readers.get(file.suffix.lower())
+    if reader is None:
+        msg = f"{argument} must end in one of {', '.join(readers)}; got {path!r}"
+        raise ValueError(msg)
+    if not file.is_file():
+        msg = f"{argument} must be a file that exists; got {path!r}"
+        raise ValueError(msg)
+    try:
+        return reader(file)
+    except (ValueError, OSError) as error:
+        msg = f"{argument} could not be read from {path!r}: {error}"
+        raise ValueError(msg) from error
+
+
+def _npy(file: Path) -> Any:
+    return np.load(file, allow_pickle=False)
+
+
+def _npz(file: Path) -> Any:
+    with np.load(file, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    return next(iter(arrays.values())) if len(arrays) == 1 else arrays
+
+
+def _csv(file: Path) -> Any:
+    """Return an array when the first line is numbers, else a DataFrame with that line as its columns."""
+    with file.open() as lines:
+        first = lines.readline()
+    try:
+        [float(cell) for cell in first.split(",")]
+    except ValueError:
+        import pandas as pd
+
+        return pd.read_csv(file)
+    return np.loadtxt(file, delimiter=",", ndmin=1)
+
+
+def _parquet(file: Path) -> Any:
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(file)
+    except ImportError as error:
+        msg = "parquet files need pyarrow: pip install pyarrow"
+        raise ModuleNotFoundError(msg) from error
+
+
+def _json(file: Path) -> Any:
+    return json.loads(file.read_text())

@@ -1,0 +1,88 @@
+"""One self-contained HTML page of a result: words, tables, pictures; no script and nothing from elsewhere."""
+
+import html
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+    from estim.probe.sensitivity import Sensitivity
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1a1a1a; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #ddd; }
+th:first-child, td:first-child { text-align: left; }
+.unseen { border-left: 4px solid #d55e00; padding: 0.5rem 1rem; background: #fdf3ec; }
+.seen { border-left: 4px solid #009e73; padding: 0.5rem 1rem; background: #eef8f4; }
+figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
+"""
+MOST_ROWS = 200
+
+
+def write_report(result: "Sensitivity", path: Any) -> None:
+    """Write the page; the file appears whole or not at all."""
+    from estim.report import number
+
+    target = Path(path)
+    frames = {"Groups": result.by_group(), "Inputs, by their share in each direction": result.by_input().iloc[:, -8:]}
+    parts = [
+        "<h1>What these readings see</h1>",
+        _unseen(result),
+        _facts(result),
+        "<h2>Spectrum and weakest directions</h2>",
+        _picture(result.plot()),
+        "<h2>Parameters</h2>",
+        _table(result.to_frame(), number),
+        *(f"<h2>{html.escape(title)}</h2>{_table(frame, number)}" for title, frame in frames.items()),
+        "<h2>Notes</h2><ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in result.notes) + "</ul>"
+        if result.notes
+        else "",
+    ]
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>estim: what these readings see</title>'
+        f'<link rel="icon" href="data:,"><style>{STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
+    )
+    draft = target.with_name(target.name + ".part")
+    draft.write_text(page, encoding="utf-8")
+    draft.replace(target)
+
+
+def _unseen(result: "Sensitivity") -> str:
+    if not result.unseen:
+        return '<p class="seen">Every direction, gauge left out, stands above the resolution.</p>'
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in result.unseen)
+    return f'<div class="unseen"><strong>Not seen:</strong><ul>{items}</ul></div>'
+
+
+def _facts(result: "Sensitivity") -> str:
+    from estim.report import _hints
+
+    counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
+    hints = "".join(f"<li>{html.escape(text)}</li>" for text in _hints(result))
+    return (
+        f"<p>{result.readings} readings of {len(result.names)} parameters: {html.escape(counts)}. "
+        f"Derivatives: {html.escape(result.derivative)}. Resolution {result.resolution:.2e}.</p><ul>{hints}</ul>"
+    )
+
+
+def _table(frame: "DataFrame", number: Any) -> str:
+    cut = frame.iloc[:MOST_ROWS]
+    text = cut.to_html(float_format=number, border=0)
+    return str(text) + (f"<p>{len(frame) - MOST_ROWS} more rows.</p>" if len(frame) > MOST_ROWS else "")
+
+
+def _picture(figure: "Figure") -> str:
+    """Return the figure as inline SVG, its text as text."""
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg")
+    svg = buffer.getvalue()
+    return f"<figure>{svg[svg.index('<svg') :]}</figure>"

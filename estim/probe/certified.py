@@ -1,0 +1,158 @@
+"""Directions decided by certified arithmetic, where float64 cannot resolve them.
+
+A direction is resolved when the enclosure of its singular value excludes zero, which is a proof. Values and vectors
+are then rounded to float64: they are reported, not used to decide.
+"""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import flint
+import numpy as np
+import numpy.typing as npt
+
+from estim._certify import Enclosures, enclose, without_null
+from estim.arithmetic import Array as Balls
+from estim.arithmetic import as_balls, elementwise, matmul
+from estim.probe.directions import Directions
+from estim.probe.noise import Whitening
+
+if TYPE_CHECKING:
+    from estim.probe.models import Probed
+
+Array = npt.NDArray[np.float64]
+
+FEWEST_DIGITS, MOST_DIGITS = 15, 10_000
+
+
+def network_directions(network: Any, bank: Any, noise: Whitening, digits: int) -> Directions:
+    """Return the directions that a network's ball Jacobian of so many digits resolves, its gauge taken out first."""
+    from estim._rank_bound import rank_bound
+    from estim.attention.bank import read_bank
+    from estim.attention.gauge import tangents_in
+    from estim.attention.jacobian import ball_jacobian
+    from estim.attention.layer import FACTORS
+
+    _check(digits, noise)
+    layers, read = network.layers, read_bank(bank, network.width)
+    balls = ball_jacobian(layers, read, network.normalizer, digits, factors=FACTORS)
+    most, _ = rank_bound(network, read, FACTORS)
+    bits = math.ceil(digits * math.log2(10))
+    with flint.ctx.workprec(bits + 64):
+        whitened = _whiten(balls, noise)
+        null = tangents_in(layers, as_balls, factors=FACTORS)
+    return _directions(lambda: whitened, null, bits, most, exact=False)
+
+
+def matrix_directions(probed: "Probed", noise: Whitening, digits: int) -> Directions:
+    """Return the directions that exact entries resolve at so many digits.
+
+    Raises
+    ------
+    ValueError
+        When the entries are floats, whose error no digits mend.
+    """
+    from estim.arithmetic import as_rationals
+    from estim.attention.effective import rank
+
+    if probed.exact is None:
+        msg = "digits need exact entries (integers, Fraction or decimal strings) or an attention.Network; got floats"
+        raise ValueError(msg)
+    _check(digits, noise)
+    exact = probed.exact
+    most = rank(as_rationals(exact))
+    # Digits of every value relative to itself: the precision follows the condition of the matrix.
+    bits = math.ceil(digits * math.log2(10))
+    return _directions(
+        lambda: _whiten(as_balls(exact), noise), np.zeros((exact.shape[1], 0), object), bits, most, exact=True
+    )
+
+
+def _check(digits: Any, noise: Whitening) -> None:
+    if (
+        isinstance(digits, bool)
+        or not isinstance(digits, int | np.integer)
+        or not FEWEST_DIGITS <= digits <= MOST_DIGITS
+    ):
+        msg = f"digits must be an integer from {FEWEST_DIGITS} to {MOST_DIGITS}; got {digits!r}"
+        raise ValueError(msg)
+    if len(noise.noiseless):
+        msg = "digits and noiseless readings do not go together; give every reading a positive sigma"
+        raise ValueError(msg)
+
+
+def _whiten(balls: Balls, noise: Whitening) -> Balls:
+    """Whiten exactly as float64 does: the whitening itself is a choice of the user's, taken at its binary value."""
+    if noise.forward is not None:
+        return matmul(elementwise(lambda x: flint.arb(float(x)), noise.forward), balls)
+    return np.asarray(balls * elementwise(lambda x: flint.arb(float(x)), noise.scale)[:, None])
+
+
+def _directions(whitened: Callable[[], Balls], null: Balls, bits: int, most: int, *, exact: bool) -> Directions:
+    """Enclose the values in the user's units, and again with columns scaled (by powers of two, exactly) to about one."""
+    with flint.ctx.workprec(bits + 64):
+        sizes = _column_sizes(whitened())
+        scale = elementwise(lambda size: flint.arb(2) ** int(size), sizes)
+    plain, directions = _enclosed(whitened, null, bits, most, exact)
+    scaled, scaled_directions = _enclosed(lambda: whitened() / scale, null * scale[:, None], bits, most, exact)
+    rank = max(_positive(plain), _positive(scaled))
+    values = _floats(plain.values, len(sizes))
+    values[rank:] = 0.0
+    scaled_values = _floats(scaled.values, len(sizes))
+    return Directions(
+        rank=rank,
+        singular_values=values,
+        directions=_completed(directions[:rank]),
+        scale=np.exp2(sizes.astype(np.float64)),
+        scaled_singular_values=scaled_values,
+        scaled_directions=_completed(scaled_directions[:rank]),
+        resolution=float(scaled_values.max(initial=0.0)) * 2.0**-bits,
+    )
+
+
+def _completed(rows: Array) -> Array:
+    """Append orthonormal rows that span the complement, tangents included."""
+    return (
+        np.concatenate([rows, np.linalg.svd(rows, full_matrices=True)[2][len(rows) :]])
+        if len(rows)
+        else np.eye(rows.shape[1])
+    )
+
+
+def _enclosed(matrix: Callable[[], Balls], null: Balls, bits: int, most: int, exact: bool) -> tuple[Enclosures, Array]:
+    """Return the enclosures and the right singular vectors as rows, rounded to float64."""
+    if not null.shape[1]:
+        found = enclose(matrix, bits, rank=most, exact=exact)
+        vectors = found.vectors
+    else:
+        with flint.ctx.workprec(bits + 64):
+            restricted, metric, complement = without_null(matrix(), null)
+        found = enclose(lambda: restricted, bits, rank=most, exact=exact, metric=metric)
+        with flint.ctx.workprec(bits + 64):
+            vectors = matmul(complement, found.vectors)
+    rows = vectors.astype(float).T
+    return found, rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _column_sizes(balls: Balls) -> npt.NDArray[np.int64]:
+    """Return log2 of the norms of the columns, rounded; 0 for a column of zeros."""
+    squares = (balls * balls).sum(axis=0)
+    return np.array([_log2(square) // 2 if square.mid() > 0 else 0 for square in squares], dtype=np.int64)
+
+
+def _log2(ball: flint.arb) -> int:
+    mantissa, exponent = ball.mid().man_exp()
+    return int(exponent) + int(mantissa).bit_length()
+
+
+def _positive(found: Enclosures) -> int:
+    return sum(bool(value > 0) for value in found.lower)
+
+
+def _floats(values: Balls, length: int) -> Array:
+    """Round to float64; values below its range become its smallest positive number, so that they stay positive."""
+    floats = np.zeros(length)
+    for i, value in enumerate(values):
+        floats[i] = max(float(value), np.finfo(float).tiny) if value > 0 else 0.0
+    return floats

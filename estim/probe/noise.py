@@ -1,0 +1,150 @@
+"""Noise of the readings: from sigma to whitened rows.
+
+A reading without noise is legal: it fixes a combination of parameters exactly. Such rows are kept apart, unwhitened.
+
+notation: Sigma = covariance of the readings; W = Sigma^(-1/2) J; E error bound of J, entry by entry.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The map from readings to whitened readings of unit variance, and to combinations known without noise."""
+
+    scale: Array
+    """(readings,) 1/sd of a reading, 0 for a noiseless one; of the rows of `forward` where that is given."""
+    forward: Array | None
+    """(whitened, readings) for correlated noise; None where readings are independent."""
+    noiseless: Array
+    """(combinations, readings) known without noise."""
+
+    def blocks(self, jacobian: Array, rows: int) -> Iterator[Array]:
+        """Yield the whitened Jacobian in blocks of rows, so that it is never held whole."""
+        for start in range(0, len(self.scale), rows):
+            part = slice(start, start + rows)
+            if self.forward is None:
+                yield jacobian[part] * self.scale[part, None]
+            else:
+                yield self.forward[part] @ jacobian
+
+    def error_norms(self, jacobian: Array, error: Array | None, rows: int) -> Array:
+        """Bound the norms of the columns of the whitened error; None means the rounding of the Jacobian's entries."""
+        squares = np.zeros(jacobian.shape[1])
+        for start in range(0, len(self.scale), rows):
+            part = slice(start, start + rows)
+            if self.forward is None:
+                bound = self.scale[part, None] * (np.abs(jacobian[part]) * EPS if error is None else error[part])
+            else:
+                bound = np.abs(self.forward[part]) @ (np.abs(jacobian) * EPS if error is None else error)
+                # The products' own rounding.
+                bound += EPS * len(jacobian) * (np.abs(self.forward[part]) @ np.abs(jacobian))
+            squares += np.square(bound).sum(axis=0)
+        return np.sqrt(squares)
+
+    def contributions(self, moved: Array) -> Array:
+        """Return each reading's part in ||W v||^2, for moved = J V with one column a direction v; parts can be negative."""
+        if self.forward is None:
+            return np.square(moved * self.scale[:, None])
+        return np.asarray(moved * (self.forward.T @ (self.forward @ moved)))
+
+
+def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: float = 0.0) -> Whitening:
+    """Return the map for ``repeats`` averaged readings of noise ``sigma``.
+
+    Parameters
+    ----------
+    sigma : float, array_like of shape (readings,) or (readings, readings), or scipy.stats.Covariance
+        Standard deviation of every reading, of each, or their covariance. A scalar must be positive; entries may be
+        zero.
+    readings : int
+        Their number.
+    repeats : int
+        Number of repeated measurements that are averaged.
+    repeat_correlation : float
+        Common correlation between two repeats of one reading; the variance of their mean is (1 + (n - 1) rho) / n.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When sigma has the wrong shape, a negative, infinite or NaN entry, or is not positive semidefinite: the
+        message names the entry or the eigenvalue; when `repeats` or `repeat_correlation` is impossible.
+    """
+    gain = 1.0 / np.sqrt(_variance_of_mean(repeats, repeat_correlation))
+    values = np.asarray(sigma.covariance if hasattr(sigma, "covariance") else sigma)  # a scipy.stats.Covariance
+    if values.dtype.kind not in "biuf":
+        msg = f"sigma must be real; got {values.dtype if values.ndim else sigma!r}"
+        raise TypeError(msg)
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        at = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        msg = f"sigma must be finite; got {values[at]} at {at if at else 'its only entry'}"
+        raise ValueError(msg)
+    if values.ndim == 2:
+        return _correlated(values, readings, gain)
+    return _independent(values, readings, gain)
+
+
+def _variance_of_mean(repeats: int, correlation: float) -> float:
+    if isinstance(repeats, bool) or not isinstance(repeats, int | np.integer) or repeats < 1:
+        msg = f"repeats must be a positive integer; got {repeats!r}"
+        raise ValueError(msg)
+    variance = (1.0 + (repeats - 1) * float(correlation)) / repeats
+    if not (np.isfinite(correlation) and correlation <= 1.0 and variance > 0.0):
+        msg = (
+            f"repeat_correlation must lie between -1/(repeats - 1) and 1, so that the mean of {repeats} repeats has a "
+            f"positive variance; got {correlation!r}"
+        )
+        raise ValueError(msg)
+    return float(variance)
+
+
+def _independent(sd: Array, readings: int, gain: float) -> Whitening:
+    if sd.ndim == 0 and not sd > 0.0:
+        msg = f"sigma must be positive; got {float(sd)!r} (a vector may have zeros: noiseless readings)"
+        raise ValueError(msg)
+    if sd.ndim > 2 or (sd.ndim == 1 and sd.shape != (readings,)):
+        msg = f"sigma must be a number or have one entry for each of the {readings} readings; got shape {sd.shape}"
+        raise ValueError(msg)
+    if (sd < 0.0).any():
+        i = int(np.argmax(sd < 0.0))
+        msg = f"sigma must not be negative; got {sd[i]} for reading {i}"
+        raise ValueError(msg)
+    every = np.broadcast_to(sd, (readings,))
+    noisy = every > 0.0
+    scale = np.zeros(readings)
+    scale[noisy] = gain / every[noisy]
+    return Whitening(scale, None, np.eye(readings)[~noisy] if not noisy.all() else np.zeros((0, readings)))
+
+
+def _correlated(covariance: Array, readings: int, gain: float) -> Whitening:
+    if covariance.shape != (readings, readings):
+        msg = f"sigma, a covariance, must have shape ({readings}, {readings}); got {covariance.shape}"
+        raise ValueError(msg)
+    asymmetry = np.abs(covariance - covariance.T)
+    if (asymmetry > 1e-12 * np.abs(covariance).max()).any():
+        i, j = (int(k) for k in np.unravel_index(int(asymmetry.argmax()), asymmetry.shape))
+        msg = f"sigma, a covariance, must be symmetric; got {covariance[i, j]} at ({i}, {j}) and {covariance[j, i]} at ({j}, {i})"
+        raise ValueError(msg)
+    # Relative to each reading's own sd, so that units do not decide what counts as zero.
+    sd = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    unit = np.where(sd > 0.0, sd, 1.0)
+    values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
+    tolerance = 8.0 * readings * EPS * max(float(values[-1]), 1.0)
+    if values[0] < -tolerance:
+        # Of the covariance itself, as the user would find it.
+        lowest = float(np.linalg.eigvalsh(covariance)[0])
+        msg = f"sigma, a covariance, must be positive semidefinite; it has the eigenvalue {lowest:.6g}"
+        raise ValueError(msg)
+    noisy = values > tolerance
+    forward = gain * (vectors[:, noisy] / np.sqrt(values[noisy])).T / unit
+    return Whitening(np.ones(len(forward)), forward, vectors[:, ~noisy].T / unit)

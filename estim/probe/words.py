@@ -1,0 +1,63 @@
+"""Subspaces of parameter space in words: "a + b", "a - b"."""
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+#: Coefficients below this, beside a leading one of 1, are rounding.
+NEGLIGIBLE = 1e-6
+MOST_TERMS = 6
+
+
+def combinations(rows: Array, names: tuple[str, ...], scale: Array) -> tuple[str, ...]:
+    """Return a simple basis of a subspace, each vector as a sum of named parameters.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (vectors, parameters)
+        Spanning the subspace, independent.
+    names : tuple of str, (parameters,)
+    scale : ndarray, shape (parameters,)
+        Size of a parameter's effect; pivots are chosen, and coefficients judged, with each parameter in units of
+        1/scale.
+
+    Returns
+    -------
+    tuple of str
+        From the reduced echelon form: every vector has a parameter that no other one has.
+    """
+    return tuple(phrase(row, names, scale) for row in echelon(rows, scale))
+
+
+def echelon(rows: Array, scale: Array) -> Array:
+    """Return the reduced row echelon form with pivots on the columns that matter most."""
+    from scipy.linalg import qr
+
+    if not len(rows):
+        return rows
+    weighted = rows * scale
+    weighted = weighted / np.linalg.norm(weighted, axis=1, keepdims=True)
+    *_, order = qr(weighted, pivoting=True, mode="economic")
+    pivots = np.sort(order[: len(rows)])
+    reduced = np.linalg.solve(weighted[:, pivots], weighted)
+    reduced[np.abs(reduced) < NEGLIGIBLE] = 0.0
+    # Back to the parameters' own units, with the pivot's coefficient one.
+    return np.asarray(reduced / scale * scale[pivots, None])
+
+
+def phrase(row: Array, names: tuple[str, ...], scale: Array) -> str:
+    """Write one combination, largest effects kept, three digits a coefficient."""
+    effect = np.abs(row * scale)
+    kept = np.flatnonzero(effect > NEGLIGIBLE * effect.max())
+    dropped = len(kept) - MOST_TERMS
+    if dropped > 0:
+        kept = np.sort(kept[np.argsort(-effect[kept], kind="stable")][:MOST_TERMS])
+    text = ""
+    for j in kept:
+        value = float(row[j])
+        size = f"{abs(value):.3g}"
+        term = names[j] if size == "1" else f"{size} {names[j]}"
+        sign = ("-" if value < 0.0 else "") if not text else (" - " if value < 0.0 else " + ")
+        text += sign + term
+    return f"{text} + ... ({dropped} more)" if dropped > 0 else text
