@@ -20,7 +20,7 @@ from numpy.polynomial import chebyshev
 from estim import _kernels
 from estim._inverse import order_at_end
 from estim._local import Local
-from estim._monotone import Monotone
+from estim._monotone import EPS, Monotone
 from estim._normals import LARGEST_NORMAL
 from estim._table import NO_SPLITS, NO_TABLE, known_to, tabulate
 
@@ -106,7 +106,7 @@ def build_levels(
     span = float(invert(np.array([top]))[0]) - lower
     if not np.isfinite(span):
         return None
-    shape = _fit(lambda y: (invert(y * top) - lower) / span, grid, rounding, top)
+    shape = _fit(lambda y: (invert(y * top) - lower) / span, grid, rounding, top, EPS * abs(lower) / span)
     if shape is None:
         return None
     at_truth = float(shape(np.array([here / top]))[0])
@@ -135,12 +135,12 @@ def _set_narrow(out: Levels, k: int, width: float, series: Array, sigma: float) 
     out.unit[k] = series[0] * reach
 
 
-def _fit(inverse: Callable[[Array], Array], grid: Monotone, rounding: float, top: float) -> _Shape | None:
+def _fit(inverse: Callable[[Array], Array], grid: Monotone, rounding: float, top: float, grain: float) -> _Shape | None:
     """Return the cheapest form that reaches the accuracy at points of its own, never used in the fit."""
     order = order_at_end(grid, rounding, lower=True)
     check = (np.arange(400.0) + 0.5) / 400.0
     check = np.concatenate([check, check**4])
-    expected, blur = inverse(check), known_to(inverse, check, rounding / top)
+    expected, blur = inverse(check), known_to(inverse, check, rounding / top, grain)
     kinds = {1.0: [_kernels.POLYNOMIAL], 2.0: [_kernels.ROOT_OF_EVEN, _kernels.ROOT]}.get(order, [])
     fits = [shape for kind in kinds if (shape := _fit_polynomial(kind, inverse)) is not None]
     for shape in sorted(fits, key=lambda s: len(s.coefficients)):
@@ -150,7 +150,7 @@ def _fit(inverse: Callable[[Array], Array], grid: Monotone, rounding: float, top
         allowed = np.maximum(ACCURACY * np.maximum(expected, floor), blur)
         if (np.abs(shape(check) - expected) <= allowed).all():
             return shape
-    found = tabulate(inverse, rounding / top, ACCURACY)
+    found = tabulate(inverse, rounding / top, grain, ACCURACY)
     return None if found is None else _Shape(_kernels.TABLE, 0.0, 0.0, np.zeros(4), *found)
 
 

@@ -28,7 +28,9 @@ NO_TABLE = np.zeros((1, _kernels.COLUMNS))
 NO_SPLITS = np.zeros(0, np.int64)
 
 
-def tabulate(inverse: Callable[[Array], Array], rounding: float, accuracy: float) -> tuple[Array, Integers] | None:
+def tabulate(
+    inverse: Callable[[Array], Array], rounding: float, grain: float, accuracy: float
+) -> tuple[Array, Integers] | None:
     """Return the table and each cell's first row (empty when no cell is split), or None when it would not fit.
 
     The accuracy is relative, and checked between the nodes; where float64 holds less of y, that is all that is asked.
@@ -46,7 +48,7 @@ def tabulate(inverse: Callable[[Array], Array], rounding: float, accuracy: float
         got = (coefficients @ np.vander(check, _kernels.COEFFICIENTS, increasing=True).T).ravel()
         miss = np.abs(got - expected) - accuracy * np.abs(expected)
         missed = miss > 0.0
-        miss[missed] -= known_to(inverse, at[missed], rounding)
+        miss[missed] -= known_to(inverse, at[missed], rounding, grain)
         good = (miss <= 0.0).reshape(len(cell), -1).all(axis=1)
         scaled = coefficients / size[:, None] ** np.arange(_kernels.COEFFICIENTS)
         cells.append(cell[good])
@@ -60,13 +62,15 @@ def tabulate(inverse: Callable[[Array], Array], rounding: float, accuracy: float
     return None
 
 
-def known_to(inverse: Callable[[Array], Array], y: Array, rounding: float) -> Array:
-    """Return how well float64 determines the inverse: its change over a few roundings of y.
+def known_to(inverse: Callable[[Array], Array], y: Array, rounding: float, grain: float) -> Array:
+    """Return how well float64 determines the inverse: its change over a few roundings of y, and its own grain.
 
-    Near a saturating end a rounding of the reading is a large change of theta.
+    Near a saturating end a rounding of the reading is a large change of theta. ``grain``: the rounding of theta at the
+    lower end, in units of the window; it is all there is of theta - lower near a lower end that is not zero.
     """
     blur = 4.0 * EPS * y + rounding
-    return np.asarray(4.0 * np.abs(inverse(np.minimum(y + blur, 1.0)) - inverse(np.maximum(y - blur, 0.0))))
+    change = np.abs(inverse(np.minimum(y + blur, 1.0)) - inverse(np.maximum(y - blur, 0.0)))
+    return np.asarray(4.0 * (change + grain))
 
 
 def _reading(cell: Integers, start: Array, size: Array, place: Array) -> Array:
