@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     probe = commands.add_parser(
         "sensitivity",
         help="which parameter directions a bank of inputs can see",
-        description="Linearise a model on a bank of inputs; print what its readings see at this noise, and what they do not.",
+        description="Linearise a model on a bank of inputs; print what its readings see at this noise, and what not.",
     )
     probe.add_argument(
         "model",
@@ -94,7 +94,8 @@ def _recover(options: argparse.Namespace) -> int:
         check_picture(options.plot)
     response = _response(options.response, options.lower, options.upper)
     result = recover(
-        response, options.theta, options.sigma, trials=options.trials, method="exact" if options.exact else "monte-carlo",
+        response, options.theta, options.sigma, trials=options.trials,
+        method="exact" if options.exact else "monte-carlo",
         rng=options.rng, workers=options.workers, progress=options.progress,
     )  # fmt: skip
     print(result.to_json(indent=2) if options.json else result.summary())

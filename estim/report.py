@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from estim.probe.sensitivity import Sensitivity
     from estim.recovery import Recovery
+
+Array = npt.NDArray[np.float64]
 
 NOTE_WIDTH = 100
 MOST_ROWS = 40
@@ -72,7 +75,7 @@ def sensitivity_summary(result: "Sensitivity") -> "Summary":
         ("Identifiable dimension:", f"{seen} of {len(result.names) - counts[Status.GAUGE]} modulo gauge"),
     ]
     shown = np.arange(len(result.names))[:MOST_ROWS]
-    columns: dict[str, Sequence[float]] = {
+    columns = {
         "value": result.parameters[shown],
         "std. error": result.standard_errors[shown],
         "effect of one unit": result.column_norms[shown],
@@ -130,7 +133,7 @@ def _hints(result: "Sensitivity") -> list[str]:
     from estim.probe.sensitivity import Status
 
     helps = {
-        Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise or other inputs help.",
+        Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise, other inputs help.",
         Status.UNRESOLVED: "unresolved: hidden by the Jacobian's own error: more digits or better derivatives decide.",
         Status.NULL: "null: proven to have no effect on this bank: other inputs may help, repeats never.",
         Status.GAUGE: "gauge: the same function on all inputs: there is nothing to see.",
@@ -141,7 +144,7 @@ def _hints(result: "Sensitivity") -> list[str]:
 def _summary(
     title: str,
     facts: Sequence[tuple[str, str]],
-    columns: Mapping[str, Sequence[float]],
+    columns: Mapping[str, Array],
     notes: Sequence[str],
     rows: Sequence[str] | None = None,
 ) -> "Summary":

@@ -129,7 +129,10 @@ def _smallest_change(smallest: npt.ArrayLike | None, parameters: int) -> Array |
         return None
     sizes = np.atleast_1d(np.asarray(smallest, dtype=np.float64))
     if sizes.shape not in ((1,), (parameters,)):
-        msg = f"smallest_change must be a number or have one entry for each of the {parameters} parameters; got shape {sizes.shape}"
+        msg = (
+            f"smallest_change must be a number or have one entry for each of the {parameters} parameters; "
+            f"got shape {sizes.shape}"
+        )
         raise ValueError(msg)
     if not ((sizes > 0.0) & np.isfinite(sizes)).all():
         msg = f"smallest_change must be positive and finite; got {smallest!r}"
@@ -212,7 +215,7 @@ def _column_norms(jacobian: Array, noise: Whitening) -> Array:
 
 
 def _raw(jacobian: Array, noise: Whitening, found: Directions) -> Array:
-    """Return the singular values as float64 has them: those found where all are resolved, else computed without any decision."""
+    """Return the singular values as float64 has them, without any decision where not all are resolved."""
     if found.rank == min(jacobian.shape):
         return found.singular_values
     known = int(np.isinf(found.singular_values).sum())
@@ -300,7 +303,8 @@ def certified_directions(model: Any, bank: Any, noise: Whitening, digits: int) -
     from estim.attention import Network
 
     if not isinstance(model, Network):
-        msg = f"digits need an attention.Network, or exact entries in Sensitivity.from_jacobian; got {type(model).__name__}"
+        kind = type(model).__name__
+        msg = f"digits need an attention.Network, or exact entries in Sensitivity.from_jacobian; got {kind}"
         raise TypeError(msg)
     from estim.probe.certified import network_directions
 

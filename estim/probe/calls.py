@@ -187,15 +187,16 @@ def _refusal(model: Callable[..., Any], bank: Any, parameters: Parameters, error
     if length is None or length < 2 or length > _TRIED or isinstance(bank, str | dict):
         return said
     rows = bank.iloc if hasattr(bank, "iloc") else bank
-    refused = 0
+    first: tuple[int, Exception] | None = None
+    accepted = False
     for i in range(length):
         cause = _raised(model, parameters, rows[i : i + 1])
-        refused += cause is not None
-        if refused <= i and cause is not None:
-            return f"{said}; input {i} is refused alone, too: {cause!r}"
-        if refused == 1 and i == 1:
-            return f"{said}; input 0 is refused alone, too"
-    return f"{said}; {'it accepts' if not refused else 'it refuses'} every input of the bank alone"
+        accepted |= cause is None
+        if cause is not None and first is None:
+            first = (i, cause)
+        if accepted and first is not None:
+            return f"{said}; input {first[0]} is the first that it refuses alone, too: {first[1]!r}"
+    return f"{said}; {'it accepts' if accepted else 'it refuses'} every input of the bank alone"
 
 
 def _raised(model: Callable[..., Any], parameters: Parameters, bank: Any) -> Exception | None:

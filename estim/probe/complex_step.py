@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.calls import Calls
+from estim.probe.differences import generic_signs
 
 Array = npt.NDArray[np.float64]
 
@@ -42,9 +43,8 @@ def complex_column(calls: Calls, x: Array, parameter: int, scale: float) -> Comp
     parameters themselves does.
     """
     step = STEP * scale
-    signs = np.where(np.arange(len(x)) % 2, -1.0, 1.0)
     here = _readings(calls, x, parameter, step)
-    there = None if here is None else _readings(calls, x * (1.0 + _MOVE * signs), parameter, step)
+    there = None if here is None else _readings(calls, x * (1.0 + _MOVE * generic_signs(len(x))), parameter, step)
     if here is None or there is None:
         return None
     values, again = here.imag / step, there.imag / step

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from estim._streams import mapping
 from estim.probe.calls import Calls, First
 from estim.probe.complex_step import ComplexColumn, complex_column
-from estim.probe.differences import Column, column, rounding_noise
+from estim.probe.differences import Column, Noise, column, rounding_noise
 from estim.probe.parameters import Parameters
 
 Array = npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ class _ByDifferences:
     calls: Calls
     x: Array
     readings: Array
-    noise: Array
+    noise: Noise
     scales: Array
 
     def __call__(self, parameter: int) -> Column:
@@ -69,7 +69,7 @@ class _Check:
     def __call__(self, parameter: int, found: ComplexColumn) -> bool:
         """Tell whether the two agree; a cheap step first, the ladder of differences where it leaves a doubt."""
         given = self.by_differences
-        if (np.abs(found.real - given.readings) > _REAL * given.noise).any():
+        if (np.abs(found.real - given.readings) > _REAL * given.noise.level).any():
             return False
         if self._plainly(parameter, found):
             return True
@@ -86,7 +86,7 @@ class _Check:
             off = np.abs((above - below) / (2.0 * step) - found.values)
             curved = np.abs(above + below - 2.0 * given.readings) / (2.0 * step)
         size = np.abs(found.values)
-        rounding = 8.0 * given.noise / step
+        rounding = 8.0 * given.noise.level / step
         # A kink makes the reading as curved as it is steep.
         return bool(
             ((off <= 1e-4 * size) & (curved <= 1e-3 * size) & (rounding <= 1e-3 * size) | (off + curved == 0.0)).all()
@@ -118,7 +118,7 @@ def differentiate(first: First, parameters: Parameters, workers: Workers = 1, pr
     """
     x, scales = parameters.values, scales_of(parameters)
     with _quiet(), mapping(workers) as map_:
-        noise = np.maximum(rounding_noise(first.calls, x, first.readings, scales), first.spread)
+        noise = rounding_noise(first.calls, x, first.readings, scales, first.spread)
         by_differences = _ByDifferences(first.calls, x, first.readings, noise, scales)
         found = None if first.complex else _try_complex(by_differences, map_, progress)
         if found is not None:
@@ -144,7 +144,7 @@ def along(first: First, parameters: Parameters, direction: Array) -> Column:
     line = _Line(first.calls, parameters.values, direction)
     with _quiet(), np.errstate(all="ignore"):
         origin, unit = np.zeros(1), np.ones(1)
-        noise = np.maximum(rounding_noise(line, origin, first.readings, unit), first.spread)
+        noise = rounding_noise(line, origin, first.readings, unit, first.spread)
         return column(line, origin, 0, first.readings, noise, 1.0)
 
 

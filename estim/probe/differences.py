@@ -5,7 +5,7 @@ rung the error is the change from the rung before (truncation) plus the rounding
 the formula over the step; every reading takes the rung where the sum is smallest. To stop at the first small change, as
 the library does by itself, takes two noisy estimates that happen to agree for a small error.
 
-notation: ``at(h)`` readings with one parameter moved by h; ``noise`` rounding of each reading, in its units.
+notation: ``at(h)`` readings with one parameter moved by h; ``noise`` what rounding does to each reading.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,26 @@ Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 #: Rungs of one ladder; the first has no error estimate.
 RUNGS = 11
-#: An error below this part of the largest entry of a column needs no other steps.
-GOOD = 1e-10
-#: Ladders for one parameter, each RUNGS - 1 octaves from the last: steps over 60 octaves are reached.
+#: From one ladder to the next: they overlap in one rung.
+OCTAVES = 2.0 ** (RUNGS - 1)
+#: A relative error below this needs no other steps.
+GOOD = 1e-9
+#: Ladders for one parameter.
 LADDERS = 7
 # Order of the formula; sum of its weights, times which rounding / step bounds the error (computed from the stencils
 # that `scipy.differentiate.derivative` documents, step factor 2).
 _CENTRAL = (8, 13.6)
 _ONE_SIDED = (4, 47.0)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What rounding inside a model does to its readings."""
+
+    level: Array
+    """(M,), in the units of the readings."""
+    relative: float
+    """Median over the readings, relative to their size or their change with the parameters: eps, or that of float32."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,8 @@ class Column:
 class _Ladder:
     """Estimates of one ladder of steps."""
 
+    start: float
+    """The first step that was wanted; the first that gave finite readings may be smaller."""
     steps: Array
     """(rungs,), descending."""
     values: Array
@@ -78,7 +92,7 @@ class _Steps:
 
 
 def column(
-    evaluate: Callable[[Array], Array], x: Array, parameter: int, readings: Array, noise: Array, scale: float
+    evaluate: Callable[[Array], Array], x: Array, parameter: int, readings: Array, noise: Noise, scale: float
 ) -> Column:
     """Differentiate with respect to one parameter.
 
@@ -90,29 +104,22 @@ def column(
     parameter : int
     readings : (M,) array
         At x; finite.
-    noise : (M,) array
-        Rounding of each reading, in its units.
+    noise : Noise
     scale : float
         A first guess of a change that matters, in the units of the parameter; positive.
     """
     at = _Steps(evaluate, x, parameter, readings)
-    best = np.zeros_like(readings)
-    error = np.full_like(readings, np.inf)
-    rung = np.zeros_like(readings)
-    step, tried, taken = power_of_two(scale) / 4, set[int](), 0
-    while taken < LADDERS:
-        step, side = _reachable(at, step)
-        ladder = _climb(at, step, side, noise)
-        _keep(best, error, rung, ladder)
-        taken += 1
-        tried.add(round(np.log2(step)))
-        way = _way(best, error, rung, ladder)
-        step *= 2.0 ** (way * (RUNGS - 1))
-        if way == 0 or any(abs(np.log2(step) - old) < 2 for old in tried):
+    ladders = [_climb(at, power_of_two(scale) / 4.0, noise.level)]
+    smallest = max(float(np.abs(x[parameter])) * 2.0**-44, np.finfo(np.float64).tiny / EPS)
+    while True:
+        best, error, rung = _chosen(ladders)
+        step = _next_step(ladders, best, error)
+        if step is None or step < smallest or len(ladders) == LADDERS:
             break
-    kinks = _kinks(at, best, rung, noise)
+        ladders.append(_climb(at, step, noise.level))
+    kinks = _kinks(at, best, rung, noise.level)
     with np.errstate(invalid="ignore"):
-        total = np.maximum(2.0 * error, kinks) + EPS * np.abs(best)
+        total = np.maximum(2.0 * error, kinks) + 8.0 * noise.relative * np.abs(best)
     return Column(best, total, bool((kinks > 0.0).any()))
 
 
@@ -135,17 +142,19 @@ def _reachable(at: _Steps, step: float) -> tuple[float, int]:
     return step, 0
 
 
-def _climb(at: _Steps, step: float, side: int, noise: Array) -> "_Ladder":
-    """Evaluate a ladder of steps down from one, until smaller ones can only do worse."""
+def _climb(at: _Steps, start: float, noise: Array) -> "_Ladder":
+    """Evaluate a ladder of steps down from a first one, until smaller ones can only do worse."""
     from scipy.differentiate import derivative
 
+    step, side = _reachable(at, start)
     order, weight = _ONE_SIDED if side else _CENTRAL
     estimates: list[Array] = []
 
     def record(result: object) -> None:
         if np.max(result.nit) > len(estimates):  # type: ignore[attr-defined]
-            running = result.status == 1  # type: ignore[attr-defined]
-            estimates.append(np.where(running, result.df, np.nan))  # type: ignore[attr-defined]
+            # The library freezes a reading whose error grows; only fresh estimates count.
+            fresh = result.status == 1  # type: ignore[attr-defined]
+            estimates.append(np.where(fresh, result.df, np.nan))  # type: ignore[attr-defined]
             if len(estimates) > 2 and _hopeless(estimates, noise * weight / (step / 2.0 ** (len(estimates) - 1))):
                 raise StopIteration
 
@@ -161,12 +170,12 @@ def _climb(at: _Steps, step: float, side: int, noise: Array) -> "_Ladder":
         callback=record,
     )
     values = np.array(estimates)
-    steps = step / 2.0 ** np.arange(len(values))
+    steps = step / np.exp2(np.arange(len(values), dtype=np.float64))
     rounding = weight * noise / steps[:, None]
     with np.errstate(invalid="ignore"):
         truncation = np.abs(np.diff(values, axis=0, prepend=np.nan))
     errors = np.where(np.isnan(truncation), np.inf, truncation + rounding)
-    return _Ladder(steps, values, errors, truncation <= rounding)
+    return _Ladder(start, steps, values, errors, truncation <= rounding)
 
 
 def _hopeless(estimates: list[Array], rounding: Array) -> bool:
@@ -176,25 +185,39 @@ def _hopeless(estimates: list[Array], rounding: Array) -> bool:
     return bool((np.isnan(change) | (change <= rounding)).all())
 
 
-def _keep(best: Array, error: Array, rung: Array, ladder: _Ladder) -> None:
-    """Take over, reading by reading, the rung with the smallest error, where it improves."""
-    choice = np.argmin(ladder.errors, axis=0)
-    columns = np.arange(len(best))
-    better = ladder.errors[choice, columns] < error
-    best[better] = ladder.values[choice, columns][better]
-    error[better] = ladder.errors[choice, columns][better]
-    rung[better] = ladder.steps[choice][better]
+def _chosen(ladders: list[_Ladder]) -> tuple[Array, Array, Array]:
+    """Return, reading by reading, the estimate with the smallest error, that error, and its step; each (M,).
+
+    A large step may step over what the function does in between, and show small errors: an estimate counts only
+    where its interval meets those of all smaller steps that count (Lepski's rule).
+    """
+    steps = np.concatenate([ladder.steps for ladder in ladders])
+    values = np.concatenate([ladder.values for ladder in ladders])
+    errors = np.concatenate([ladder.errors for ladder in ladders])
+    best, rung = np.zeros(values.shape[1]), np.zeros(values.shape[1])
+    error, low, high = np.full_like(best, np.inf), np.full_like(best, -np.inf), np.full_like(best, np.inf)
+    for k in np.argsort(steps, kind="stable"):
+        below, above = values[k] - errors[k], values[k] + errors[k]
+        counts = np.isfinite(errors[k]) & (above >= low) & (below <= high)
+        low[counts] = np.maximum(low, below)[counts]
+        high[counts] = np.minimum(high, above)[counts]
+        better = counts & (errors[k] < error)
+        best[better], error[better], rung[better] = values[k][better], errors[k][better], steps[k]
+    return best, error, rung
 
 
-def _way(best: Array, error: Array, rung: Array, ladder: _Ladder) -> int:
-    """Return 1 when larger steps promise more, -1 when smaller ones do, 0 when all is well or neither does."""
-    poor = error > GOOD * np.abs(best).max(initial=0.0)
-    if not poor.any():
-        return 0
-    unfinished = poor & ~ladder.rounded[-1] & ((rung == ladder.steps[-1]) | np.isinf(error))
-    if unfinished.any():
-        return -1
-    return 1 if (poor & ladder.rounded[1:].all(axis=0)).any() else 0
+def _next_step(ladders: list[_Ladder], best: Array, error: Array) -> float | None:
+    """Return where another ladder should start: below the lowest, above the highest; None when there is no need."""
+    poor = error > GOOD * np.abs(best)
+    # Only the lowest ladder tells whether rounding was reached: a higher one may have met it among false estimates.
+    lowest = min(ladders, key=lambda ladder: ladder.start)
+    if (poor & ~lowest.rounded.any(axis=0)).any():
+        return min(ladder.steps[0] for ladder in ladders) / OCTAVES
+    seen = np.abs(best) > error
+    highest = max(ladders, key=lambda ladder: ladder.start)
+    if (poor & highest.rounded[1] & (seen | ~seen.any())).any():
+        return highest.start * OCTAVES
+    return None
 
 
 def _kinks(at: _Steps, best: Array, rung: Array, noise: Array) -> Array:
@@ -216,37 +239,45 @@ def _kinks(at: _Steps, best: Array, rung: Array, noise: Array) -> Array:
     return jumps
 
 
-def rounding_noise(evaluate: Callable[[Array], Array], x: Array, readings: Array, scales: Array) -> Array:
-    """Estimate the rounding of every reading, in its units, from a table of differences along a tiny line.
+def rounding_noise(evaluate: Callable[[Array], Array], x: Array, readings: Array, scales: Array, spread: float) -> Noise:
+    """Estimate the rounding of every reading, at least `spread`, from readings along a tiny line.
 
-    More and Wild, Estimating computational noise, 2011, doi:10.1137/100786125. Differences of second and higher order
-    see nothing but rounding when the steps are tiny. Where most readings on the line are equal, as those of a model
-    that computes in float32 are, the line is lengthened.
+    What a parabola leaves of them is rounding alone (More and Wild, Estimating computational noise, 2011,
+    doi:10.1137/100786125, take differences at equal distances; but there rounding follows a pattern that differences
+    remove, too). Where most readings on the line are equal, as those of a model that computes in float32 are, the
+    line is lengthened.
     """
-    direction = (
-        scales * np.where(np.arange(len(x)) % 2, -1.0, 1.0) * (0.75 + 0.5 * np.modf(np.arange(len(x)) * 0.618)[0])
-    )
-    noise = np.zeros_like(readings)
-    todo = np.ones(len(readings), dtype=bool)
+    direction = scales * generic_signs(len(x))
+    noise, size = np.full_like(readings, spread), np.abs(readings)
+    still = np.arange(len(readings))
     for octave in (-42, -32, -22, -12):
-        line = [evaluate(x + k * 2.0**octave * direction) for k in range(-3, 4)]
-        table = np.array(line)[:, todo]
-        found = _noise_of(table)
-        moving = (np.diff(table, axis=0) != 0.0).sum(axis=0) >= 4
-        # A model that computes in float64 moves at the first length, unless the reading hardly depends on x.
-        places = np.flatnonzero(todo)
-        noise[places[moving]] = found[moving]
-        todo[places[moving]] = False
-        if not todo.any() or octave == -12:
+        line = np.array([evaluate(x + 2.0**octave * place * direction) for place in _LINE]) - readings
+        table = line[:, still]
+        moving = (np.diff(table, axis=0) != 0.0).sum(axis=0) >= len(_LINE) - 3
+        left, change = _around_parabola(table[:, moving])
+        noise[still[moving]] = np.maximum(3.0 * left, spread)
+        size[still[moving]] = np.maximum(size[still[moving]], change / 2.0**octave)
+        still = still[~moving]
+        if not still.size:
             break
-    return np.maximum(EPS * np.abs(readings), 3.0 * noise)
+    noise = np.maximum(noise, EPS * np.abs(readings))
+    relative = noise[size > 0.0] / size[size > 0.0]
+    return Noise(noise, max(EPS, float(np.median(relative))) if relative.size else EPS)
 
 
-def _noise_of(table: Array) -> Array:
-    """Return the standard deviation of independent errors that explains differences of order 3 to 5, (M,)."""
-    levels = []
-    for order, factor in ((3, 20.0), (4, 70.0), (5, 252.0)):
-        difference = np.diff(table, n=order, axis=0)
-        levels.append(np.sqrt(np.mean(difference**2, axis=0) / factor))
-    found = np.median(levels, axis=0)
-    return np.where(np.isfinite(found), found, 0.0)
+def generic_signs(count: int) -> Array:
+    """Return numbers of either sign between 0.75 and 1.25 in size: a direction that favours no parameter."""
+    places = np.arange(count)
+    return np.asarray(np.where(places % 2, -1.0, 1.0) * (0.75 + 0.5 * np.modf(places * 0.618)[0]))
+
+
+_LINE = np.array([-3.71, -2.83, -2.17, -0.93, 0.41, 1.19, 2.39, 2.97, 3.89])
+
+
+def _around_parabola(table: Array) -> tuple[Array, Array]:
+    """Return the standard deviation of the rows around a parabola along them, and its slope at 0; (columns,) each."""
+    basis, triangle = np.linalg.qr(np.vander(_LINE, 3, increasing=True))
+    along = basis.T @ table
+    left = np.sqrt(((table - basis @ along) ** 2).sum(axis=0) / (len(_LINE) - 3))
+    slope = np.abs(np.linalg.solve(triangle, along)[1])
+    return np.where(np.isfinite(left), left, 0.0), np.where(np.isfinite(slope), slope, 0.0)

@@ -12,6 +12,7 @@ notation: rows of `directions` are unit vectors in parameter space; D = diag(n).
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -154,12 +155,11 @@ def _factor(blocks: Callable[[], Iterator[Array]], slack: Array, parameters: int
 
 def _triangle(blocks: Iterable[Array]) -> Array:
     """Return R of the QR factorisation of blocks stacked on each other: the last R joins the next block."""
-    stack: Array | None = None
+    stack: Any = None
     for block in blocks:
         joined = block if stack is None else np.concatenate([stack, block])
         stack = np.linalg.qr(joined, mode="r") if len(joined) > joined.shape[1] else joined
-    assert stack is not None
-    return stack
+    return np.asarray(stack)
 
 
 def _stacked_norms(blocks: Iterable[Array]) -> Array:
@@ -182,7 +182,7 @@ def _orthonormal(rows: Array) -> Array:
 
 
 def _svd(rows: Array) -> tuple[Array, Array]:
-    """Return singular values and right singular vectors (rows) of a matrix of full row rank, accurate for graded columns too."""
+    """Return singular values and right singular vectors (rows) of a matrix of full row rank, graded columns or not."""
     if not len(rows):
         return np.zeros(0), rows
     norms = _norms(rows)

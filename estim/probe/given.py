@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from estim.probe.calls import First
 from estim.probe.derivatives import along, scales_of
+from estim.probe.differences import generic_signs
 from estim.probe.parameters import Parameters
 from estim.probe.readings import split_complex
 
@@ -40,7 +41,7 @@ def check_jacobian(jacobian: Array, first: First, parameters: Parameters) -> Non
         Naming a reading, with both changes.
     """
     with np.errstate(all="ignore"):
-        direction = scales_of(parameters) * np.where(np.arange(len(parameters.values)) % 2, -0.7, 1.0)
+        direction = scales_of(parameters) * generic_signs(len(parameters.values))
         size = np.abs(jacobian) @ np.abs(direction)
         said = jacobian @ direction
         found = along(first, parameters, direction)

@@ -86,7 +86,7 @@ def _kept(values: Array, nan_policy: str) -> npt.NDArray[np.bool_]:
         row, column = (int(i) for i in np.argwhere(np.isinf(values))[0])
         msg = f"jacobian must be finite; got {values[row, column]} in row {row}, column {column}"
         raise ValueError(msg)
-    kept = ~np.isnan(values).any(axis=1)
+    kept = np.asarray(~np.isnan(values).any(axis=1))
     if not kept.all() and nan_policy == "raise":
         msg = f"jacobian has NaN in row {int(np.argmin(kept))}; nan_policy='omit' leaves such readings out"
         raise ValueError(msg)
@@ -99,7 +99,8 @@ def _kept(values: Array, nan_policy: str) -> npt.NDArray[np.bool_]:
 def _labels(inputs: npt.ArrayLike, readings: int) -> npt.NDArray[np.int64]:
     labels = np.asarray(inputs)
     if labels.shape != (readings,) or labels.dtype.kind not in "iu" or (labels < 0).any():
-        msg = f"inputs must have one nonnegative integer for each of the {readings} readings; got {labels.dtype} {labels.shape}"
+        got = f"{labels.dtype} {labels.shape}"
+        msg = f"inputs must have one nonnegative integer for each of the {readings} readings; got {got}"
         raise ValueError(msg)
     return labels.astype(np.int64)
 

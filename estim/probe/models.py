@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from estim.attention import Network
 from estim.probe.batches import Batches
 from estim.probe.calls import First, first_calls, require_inputs, restricted, without_readings
 from estim.probe.derivatives import Derivative, Workers, differentiate
@@ -117,6 +118,12 @@ class _Options:
 
 def _choose(model: Any, options: _Options) -> Callable[[Any], Probed]:
     """Return what probes such a model on one bank, or on one batch of it."""
+    if isinstance(model, Network):
+        options.require_held(model)
+        return lambda bank: _probe_network(model, bank, options)
+    if _is_statsmodels(model):
+        options.require_held(model)
+        return lambda bank: _probe_fitted(model, bank, options)
     if _has_jacobian(model):
         options.require_held(model)
         return lambda bank: _probe_exact(model, bank, options)
@@ -133,6 +140,12 @@ def _has_jacobian(model: Any) -> bool:
     return hasattr(model, "parameters") and callable(getattr(model, "jacobian", None))
 
 
+def _is_statsmodels(model: Any) -> bool:
+    """Recognise a fitted result without importing the library."""
+    home = any(kind.__module__.split(".")[0] == "statsmodels" for kind in type(model).__mro__)
+    return home and hasattr(model, "params") and hasattr(model, "model")
+
+
 def _unknown(model: Any) -> str:
     msg = (
         "model must be a callable model(params, bank), an attention Network, an object with parameters and "
@@ -142,8 +155,7 @@ def _unknown(model: Any) -> str:
 
 
 def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters, options: _Options) -> Probed:
-    first = first_calls(model, bank, parameters)
-    first = restricted(first, finite_rows(first.readings[:, None], first, ("the reading",), options.omit))
+    first = _first(model, bank, parameters, options)
     if options.jac is None:
         derivative = differentiate(first, parameters, options.workers, options.progress)
         return _finished(first, derivative, None, parameters, options)
@@ -157,14 +169,43 @@ def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
     held = model.parameters() if callable(model.parameters) else model.parameters
     parameters = options.read(held, "model.parameters")
     if callable(model):
-        first = first_calls(_Evaluated(model), bank, parameters)
-        first = restricted(first, finite_rows(first.readings[:, None], first, ("the reading",), options.omit))
+        first = _first(_Evaluated(model), bank, parameters, options)
     else:
         require_inputs(bank)
         first = without_readings(len(np.asarray(model.jacobian(bank), dtype=object)), parameters)
     jacobian, exact = read_jacobian(model.jacobian(bank), parameters, first)
     derivative = Derivative(jacobian, EPS * np.abs(jacobian), "exact", ())
     return _finished(first, derivative, exact, parameters, options)
+
+
+def _probe_network(network: Network, bank: Any, options: _Options) -> Probed:
+    from estim.probe.networks import jacobian_with_error, nested_parameters
+
+    parameters = options.read(nested_parameters(network), "model")
+    first = _first(_Evaluated(network), bank, parameters, options)
+    jacobian, error, notes = jacobian_with_error(network, bank)
+    rows = first.places
+    derivative = Derivative(jacobian[rows], error[rows], "exact", notes)
+    return replace(_finished(first, derivative, None, parameters, options), tangents=network.gauge_tangents())
+
+
+def _probe_fitted(result: Any, bank: Any, options: _Options) -> Probed:
+    from estim.probe.statsmodels import read_result
+
+    fitted = read_result(result, bank)
+    parameters = options.read(fitted.params, "model.params")
+    first = _first(fitted.mean, fitted.exog, parameters, options)
+    if fitted.jacobian is None:
+        return _finished(first, differentiate(first, parameters, options.workers, options.progress), None, parameters, options)
+    jacobian, _ = read_jacobian(fitted.jacobian(parameters.values, fitted.exog), parameters, first)
+    derivative = Derivative(jacobian, fitted.roundings * EPS * np.abs(jacobian), "exact", ())
+    return _finished(first, derivative, None, parameters, options)
+
+
+def _first(model: Callable[..., Any], bank: Any, parameters: Parameters, options: _Options) -> First:
+    """Call a model twice, and leave out readings that are not finite."""
+    first = first_calls(model, bank, parameters)
+    return restricted(first, finite_rows(first.readings[:, None], first, ("the reading",), options.omit))
 
 
 @dataclass(frozen=True)

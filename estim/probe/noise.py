@@ -52,7 +52,7 @@ class Whitening:
         return np.sqrt(squares)
 
     def contributions(self, moved: Array) -> Array:
-        """Return each reading's part in ||W v||^2, for moved = J V with one column a direction v; parts can be negative."""
+        """Return each reading's part in ||W v||^2, for moved = J V, one column a direction v; parts can be negative."""
         if self.forward is None:
             return np.square(moved * self.scale[:, None])
         return np.asarray(moved * (self.forward.T @ (self.forward @ moved)))
@@ -133,7 +133,8 @@ def _correlated(covariance: Array, readings: int, gain: float) -> Whitening:
     asymmetry = np.abs(covariance - covariance.T)
     if (asymmetry > 1e-12 * np.abs(covariance).max()).any():
         i, j = (int(k) for k in np.unravel_index(int(asymmetry.argmax()), asymmetry.shape))
-        msg = f"sigma, a covariance, must be symmetric; got {covariance[i, j]} at ({i}, {j}) and {covariance[j, i]} at ({j}, {i})"
+        pair = f"{covariance[i, j]} at ({i}, {j}) and {covariance[j, i]} at ({j}, {i})"
+        msg = f"sigma, a covariance, must be symmetric; got {pair}"
         raise ValueError(msg)
     # Relative to each reading's own sd, so that units do not decide what counts as zero.
     sd = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))

@@ -1,4 +1,4 @@
-"""What a monitor can see: which directions of parameter space its readings resolve, how well, and which they are blind to."""
+"""What a monitor can see: which directions of parameter space its readings resolve, and which they are blind to."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class Sensitivity(Record):
     parameters: Array
     """(parameters,) where the model was linearised."""
     singular_values: Array
-    """(directions,) of the whitened Jacobian, per unit of the parameters; infinite where a noiseless reading fixes the direction."""
+    """(directions,) of the whitened Jacobian, per unit of the parameters; infinite where a noiseless reading decides."""
     directions: Array
     """(directions, parameters) unit vectors, in the parameters' units."""
     status: tuple[Status, ...]
@@ -62,15 +62,15 @@ class Sensitivity(Record):
     scale: Array
     """(parameters,) effect of one unit of each parameter on the whitened readings; 1 where there is none."""
     scaled_singular_values: Array
-    """(directions,) of the whitened Jacobian with columns of unit norm, dimensionless: what the resolution is compared with."""
+    """(directions,) of the whitened Jacobian with columns of unit norm, dimensionless: compared with the resolution."""
     scaled_directions: Array
-    """(directions, parameters) orthonormal, for the parameters times `scale`: what floors and shifts are computed with."""
+    """(directions, parameters) orthonormal, for the parameters times `scale`: floors and shifts come from them."""
     resolution: float
     """What a scaled singular value must exceed to be resolved: the Jacobian's error, dimensionless."""
     raw_singular_values: Array
     """(directions,) of the whitened Jacobian as float64 has it, without any decision; as many as it has, then zeros."""
     standard_errors: Array
-    """(parameters,) Cramer-Rao bounds on the sd of an unbiased estimator; infinite where a direction not seen is involved."""
+    """(parameters,) Cramer-Rao bounds for unbiased estimators; infinite where a direction not seen is involved."""
     column_norms: Array
     """(parameters,) of the whitened Jacobian: what one unit of the parameter alone moves the readings."""
     input_share: Array
@@ -80,7 +80,7 @@ class Sensitivity(Record):
     group_names: tuple[str, ...]
     """(named groups,) in the order of the parameters."""
     group_table: Array
-    """(named groups, 6): parameters, dimension seen, best floor, worst floor, share of the information, gauge dimension within."""
+    """(named groups, 6): parameters, dimension seen, best floor, worst floor, share of information, gauge within."""
     readings: int
     """Their number."""
     derivative: str
@@ -167,7 +167,7 @@ class Sensitivity(Record):
         return float(floors(self._vector(functional, "functional")[None, :], self._found())[0])
 
     def shift(self, delta: npt.ArrayLike | Mapping[str, float]) -> float:
-        """Return by how much a change of the parameters moves the whitened readings, ||W delta||, in standard deviations.
+        """Return how far a change of the parameters moves the whitened readings, ||W delta||, in standard deviations.
 
         Parameters
         ----------
@@ -279,13 +279,13 @@ class Sensitivity(Record):
         return input_frame(self)
 
     def summary(self) -> "Summary":
-        """Return a statsmodels `Summary`: what is not seen at the top, then parameters, weakest directions and notes."""
+        """Return a statsmodels `Summary`: what is not seen at the top, then parameters and notes."""
         from estim.report import sensitivity_summary
 
         return sensitivity_summary(self)
 
     def to_frame(self) -> "DataFrame":
-        """Return a pandas DataFrame with one row a parameter: group, value, standard error, effect of one unit alone."""
+        """Return a pandas DataFrame, one row a parameter: group, value, standard error, effect of one unit alone."""
         from estim.report import sensitivity_frame
 
         return sensitivity_frame(self)
@@ -432,7 +432,7 @@ def sensitivity(
     workers: Any = 1,
     progress: bool = False,
 ) -> Sensitivity:
-    """Find what a monitor can see: which parameter directions these readings resolve, at this noise, and which they do not.
+    """Find what a monitor can see: which parameter directions these readings resolve at this noise, and which not.
 
     Parameters
     ----------

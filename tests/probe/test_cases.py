@@ -100,19 +100,20 @@ class TestC4CollinearDesign:
         assert found.status[2] is Status.NULL
 
 
-class TestC5WeakNotNull:
-    exact = [[Fraction(1, i + j + 1) for j in range(12)] for i in range(12)]
+HILBERT = [[Fraction(1, i + j + 1) for j in range(12)] for i in range(12)]
 
+
+class TestC5WeakNotNull:
     def test_in_float64_the_last_direction_is_unresolved(self):
-        found = estim.Sensitivity.from_jacobian(np.array(self.exact, dtype=float), 1.0)
+        found = estim.Sensitivity.from_jacobian(np.array(HILBERT, dtype=float), 1.0)
         assert found.status[-1] is Status.UNRESOLVED
         assert found.counts[Status.NULL] == 0
 
     def test_exact_entries_alone_make_it_neither_null_nor_seen(self):
-        assert estim.Sensitivity.from_jacobian(self.exact, 1.0).status[-1] is Status.UNRESOLVED
+        assert estim.Sensitivity.from_jacobian(HILBERT, 1.0).status[-1] is Status.UNRESOLVED
 
     def test_sixty_digits_resolve_it_as_weak(self):
-        found = estim.Sensitivity.from_jacobian(self.exact, 1.0, digits=60, smallest_change=1.0)
+        found = estim.Sensitivity.from_jacobian(HILBERT, 1.0, digits=60, smallest_change=1.0)
         assert found.status[-1] is Status.WEAK
         assert found.singular_values[-1] == pytest.approx(1.04794639796223e-16, rel=2e-14)
         assert found.counts[Status.UNRESOLVED] == 0

@@ -63,7 +63,7 @@ class TestChange:
 
     def test_impossible_power_is_refused(self):
         found = estim.Sensitivity.from_jacobian(np.eye(2), 1.0)
-        with pytest.raises(ValueError, match="power must exceed the false-alarm rate 0.05"):
+        with pytest.raises(ValueError, match=r"power must exceed the false-alarm rate 0\.05"):
             found.minimum_detectable([1, 0], power=0.04)
         with pytest.raises(ValueError, match="confidence_level must lie between 0 and 1; got 95"):
             found.power([1, 0], confidence_level=95)
