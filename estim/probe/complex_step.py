@@ -14,15 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.calls import Calls
-from estim.probe.differences import generic_signs
+from estim.probe.rounding import error_by_moving, moved
 
 Array = npt.NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 #: The step, times the scale of the parameter: its square is lost in any rounding, nothing near it underflows.
 STEP = 2.0**-133
-#: Second point, at which the derivative is taken again: sixteen units in the last place away.
-_MOVE = 2.0**-48
 
 
 @dataclass(frozen=True)
@@ -39,27 +36,26 @@ def complex_column(calls: Calls, x: Array, parameter: int, scale: float) -> Comp
     """Differentiate with respect to one parameter; None when the model does not take complex numbers.
 
     The error is what rounding inside the model does: it is seen by taking the derivative again, some units in the last
-    place away in every parameter. The change holds the rounding of both, and sixteen times what a rounding of the
-    parameters themselves does.
+    place away in every parameter.
     """
     step = STEP * scale
     here = _readings(calls, x, parameter, step)
-    there = None if here is None else _readings(calls, x * (1.0 + _MOVE * generic_signs(len(x))), parameter, step)
+    there = None if here is None else _readings(calls, moved(x), parameter, step)
     if here is None or there is None:
         return None
     values, again = here.imag / step, there.imag / step
     with np.errstate(invalid="ignore"):
-        error = np.abs(values - again) + 8.0 * EPS * np.abs(values)
+        error = error_by_moving(values, again)
     if not (np.isfinite(values).all() and np.isfinite(again).all()):
         return None
     return ComplexColumn(values, error, here.real)
 
 
 def _readings(calls: Calls, x: Array, parameter: int, step: float) -> npt.NDArray[np.complex128] | None:
-    moved = x.astype(np.complex128)
-    moved[parameter] += 1j * step
+    point = x.astype(np.complex128)
+    point[parameter] += 1j * step
     try:
-        readings = calls.at_complex(moved)
+        readings = calls.at_complex(point)
     except Exception:  # a model for real numbers says so in its own way
         return None
     return readings.astype(np.complex128, copy=False) if readings.dtype.kind == "c" else None

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from estim._streams import mapping
 from estim.probe.calls import Calls, First
 from estim.probe.complex_step import ComplexColumn, complex_column
-from estim.probe.differences import Column, Noise, column, rounding_noise
+from estim.probe.differences import Column, column
 from estim.probe.parameters import Parameters
+from estim.probe.rounding import Noise, rounding_noise
 
 Array = npt.NDArray[np.float64]
 Workers = int | Callable[..., Iterable[Any]]

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.rounding import EPS, Noise
+
 Array = npt.NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 #: Rungs of one ladder; the first has no error estimate.
 RUNGS = 11
 #: From one ladder to the next: they overlap in one rung.
@@ -29,16 +30,6 @@ LADDERS = 7
 # that `scipy.differentiate.derivative` documents, step factor 2).
 _CENTRAL = (8, 13.6)
 _ONE_SIDED = (4, 47.0)
-
-
-@dataclass(frozen=True)
-class Noise:
-    """What rounding inside a model does to its readings."""
-
-    level: Array
-    """(M,), in the units of the readings."""
-    relative: float
-    """Median over the readings, relative to their size or their change with the parameters: eps, or that of float32."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +203,7 @@ def _next_step(ladders: list[_Ladder], best: Array, error: Array) -> float | Non
     # Only the lowest ladder tells whether rounding was reached: a higher one may have met it among false estimates.
     lowest = min(ladders, key=lambda ladder: ladder.start)
     if (poor & ~lowest.rounded.any(axis=0)).any():
-        return min(ladder.steps[0] for ladder in ladders) / OCTAVES
+        return float(min(ladder.steps[0] for ladder in ladders)) / OCTAVES
     seen = np.abs(best) > error
     highest = max(ladders, key=lambda ladder: ladder.start)
     if (poor & highest.rounded[1] & (seen | ~seen.any())).any():
@@ -237,47 +228,3 @@ def _kinks(at: _Steps, best: Array, rung: Array, noise: Array) -> Array:
             kinked = (even > 0.75 * twice) & (even > rounding) & (even > 1e-6 * np.abs(best[rows]))
         jumps[rows] = np.where(kinked, even, 0.0)
     return jumps
-
-
-def rounding_noise(evaluate: Callable[[Array], Array], x: Array, readings: Array, scales: Array, spread: float) -> Noise:
-    """Estimate the rounding of every reading, at least `spread`, from readings along a tiny line.
-
-    What a parabola leaves of them is rounding alone (More and Wild, Estimating computational noise, 2011,
-    doi:10.1137/100786125, take differences at equal distances; but there rounding follows a pattern that differences
-    remove, too). Where most readings on the line are equal, as those of a model that computes in float32 are, the
-    line is lengthened.
-    """
-    direction = scales * generic_signs(len(x))
-    noise, size = np.full_like(readings, spread), np.abs(readings)
-    still = np.arange(len(readings))
-    for octave in (-42, -32, -22, -12):
-        line = np.array([evaluate(x + 2.0**octave * place * direction) for place in _LINE]) - readings
-        table = line[:, still]
-        moving = (np.diff(table, axis=0) != 0.0).sum(axis=0) >= len(_LINE) - 3
-        left, change = _around_parabola(table[:, moving])
-        noise[still[moving]] = np.maximum(3.0 * left, spread)
-        size[still[moving]] = np.maximum(size[still[moving]], change / 2.0**octave)
-        still = still[~moving]
-        if not still.size:
-            break
-    noise = np.maximum(noise, EPS * np.abs(readings))
-    relative = noise[size > 0.0] / size[size > 0.0]
-    return Noise(noise, max(EPS, float(np.median(relative))) if relative.size else EPS)
-
-
-def generic_signs(count: int) -> Array:
-    """Return numbers of either sign between 0.75 and 1.25 in size: a direction that favours no parameter."""
-    places = np.arange(count)
-    return np.asarray(np.where(places % 2, -1.0, 1.0) * (0.75 + 0.5 * np.modf(places * 0.618)[0]))
-
-
-_LINE = np.array([-3.71, -2.83, -2.17, -0.93, 0.41, 1.19, 2.39, 2.97, 3.89])
-
-
-def _around_parabola(table: Array) -> tuple[Array, Array]:
-    """Return the standard deviation of the rows around a parabola along them, and its slope at 0; (columns,) each."""
-    basis, triangle = np.linalg.qr(np.vander(_LINE, 3, increasing=True))
-    along = basis.T @ table
-    left = np.sqrt(((table - basis @ along) ** 2).sum(axis=0) / (len(_LINE) - 3))
-    slope = np.abs(np.linalg.solve(triangle, along)[1])
-    return np.where(np.isfinite(left), left, 0.0), np.where(np.isfinite(slope), slope, 0.0)

@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from estim.probe.calls import First
 from estim.probe.derivatives import along, scales_of
-from estim.probe.differences import generic_signs
 from estim.probe.parameters import Parameters
 from estim.probe.readings import split_complex
+from estim.probe.rounding import generic_signs
 
 Array = npt.NDArray[np.float64]
 

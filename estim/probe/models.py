@@ -13,10 +13,9 @@ from estim.probe.calls import First, first_calls, require_inputs, restricted, wi
 from estim.probe.derivatives import Derivative, Workers, differentiate
 from estim.probe.given import check_jacobian, finite_rows, read_jacobian
 from estim.probe.parameters import Parameters, read_parameters
+from estim.probe.rounding import EPS
 
 Array = NDArray[np.float64]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -193,12 +192,13 @@ def _probe_fitted(result: Any, bank: Any, options: _Options) -> Probed:
     from estim.probe.statsmodels import read_result
 
     fitted = read_result(result, bank)
-    parameters = options.read(fitted.params, "model.params")
+    parameters = replace(options, names=options.names or fitted.names).read(fitted.params, "model.params")
     first = _first(fitted.mean, fitted.exog, parameters, options)
     if fitted.jacobian is None:
-        return _finished(first, differentiate(first, parameters, options.workers, options.progress), None, parameters, options)
-    jacobian, _ = read_jacobian(fitted.jacobian(parameters.values, fitted.exog), parameters, first)
-    derivative = Derivative(jacobian, fitted.roundings * EPS * np.abs(jacobian), "exact", ())
+        derivative = differentiate(first, parameters, options.workers, options.progress)
+    else:
+        jacobian, error = (part[first.places] for part in fitted.jacobian(parameters.values))
+        derivative = Derivative(jacobian, error, "exact", ())
     return _finished(first, derivative, None, parameters, options)
 
 

@@ -1,0 +1,59 @@
+"""An attention network as a model: exact derivatives, their proven error in float64, and its gauge."""
+
+from typing import Any
+
+import flint
+import numpy as np
+import numpy.typing as npt
+
+from estim.arithmetic import as_balls, elementwise
+from estim.attention import Network
+from estim.attention.bank import Bank, read_bank
+from estim.attention.jacobian import jacobian_in
+from estim.attention.layer import FACTORS
+from estim.probe.rounding import EPS, error_by_moving, moved
+
+Array = npt.NDArray[np.float64]
+
+#: Bits of the balls. With the 53 of float64 their radii exceed the error a thousand times and more; these cost no more.
+_BITS = 113
+#: The precision is doubled until the radii no longer matter, this often at most.
+_DOUBLINGS = 4
+# Covers the rounding to float64 of the bound itself.
+_INFLATE = 1.0 + 2.0**-50
+
+
+def nested_parameters(network: Network) -> dict[str, dict[str, Array]]:
+    """Return the factors as nested parameters, in the order of ``network.parameters``."""
+    return {
+        f"layer{number}": dict(zip(FACTORS, layer.float64, strict=True)) for number, layer in enumerate(network.layers)
+    }
+
+
+def jacobian_with_error(network: Network, bank: Any) -> tuple[Array, Array, tuple[str, ...]]:
+    """Return the float64 Jacobian, a bound of its error, (M, P) each, and notes.
+
+    The bound is the distance from the Jacobian in balls, to the far end of every ball. A normalizer that balls cannot
+    have is moved by some units in the last place instead, which gives an estimate.
+    """
+    inputs = read_bank(bank, network.width)
+    jacobian = np.asarray(network.jacobian(inputs), dtype=np.float64)
+    try:
+        return jacobian, _proven_error(network, inputs, jacobian), ()
+    except ValueError as error:
+        note = f"the error of the Jacobian is an estimate: {error}"
+    again = network.with_parameters(moved(network.parameters)).jacobian(inputs)
+    return jacobian, error_by_moving(jacobian, again), (note,)
+
+
+def _proven_error(network: Network, inputs: Bank, jacobian: Array) -> Array:
+    bits = _BITS
+    for _ in range(_DOUBLINGS):
+        with flint.ctx.workprec(bits):
+            balls = jacobian_in(network.layers, inputs, as_balls, network.normalizer)
+            far = elementwise(lambda ball: ball.abs_upper(), balls - as_balls(jacobian)).astype(np.float64)
+            radii = elementwise(lambda ball: ball.rad(), balls).astype(np.float64)
+        if (np.linalg.norm(radii, axis=0) <= EPS * np.linalg.norm(jacobian, axis=0)).all():
+            break
+        bits *= 2
+    return np.asarray(far * _INFLATE)

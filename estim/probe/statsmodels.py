@@ -1,0 +1,115 @@
+"""A fitted statsmodels result as a model: its parameters, its mean function, its exog as the default bank."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from statsmodels.genmod.generalized_linear_model import GLM
+from statsmodels.regression.linear_model import RegressionModel
+from statsmodels.robust.robust_linear_model import RLM
+
+from estim.probe.rounding import EPS, error_by_moving, moved
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a result knows of its mean function."""
+
+    params: Array
+    """(P,)."""
+    names: tuple[str, ...] | None
+    mean: Callable[[Any, Any], Any]
+    """(params, exog) -> means, (M,)."""
+    exog: Array | None
+    """(M, columns); None for the exog that the model was fitted to, with its offset and exposure."""
+    jacobian: Callable[[Array], tuple[Array, Array]] | None
+    """params -> exact derivatives of the means and a bound of their error, (M, P) each; None when unknown."""
+
+
+def read_result(result: Any, bank: Any) -> Fitted:
+    """Read a fitted result.
+
+    Parameters
+    ----------
+    result : RegressionResults, GLMResults, or any result whose model has ``predict(params, exog)``
+    bank : (M, columns) array_like or DataFrame, optional
+        Design matrix in place of the one the model was fitted to; offset and exposure are then zero.
+
+    Raises
+    ------
+    TypeError
+        When the model has no mean function.
+    ValueError
+        When the bank has other columns than the model.
+    """
+    model = result.model
+    if not callable(getattr(model, "predict", None)):
+        msg = f"model must be a statsmodels result whose model can predict; got {type(result).__name__}"
+        raise TypeError(msg)
+    params = np.asarray(result.params, dtype=np.float64)
+    exog = None if bank is None else _design(bank, model)
+    jacobian: Callable[[Array], tuple[Array, Array]] | None = None
+    if isinstance(model, RegressionModel | RLM):
+        jacobian = _Linear(np.asarray(model.exog if exog is None else exog, dtype=np.float64))
+    elif isinstance(model, GLM):
+        jacobian = _Generalized(model, exog)
+    return Fitted(params, _names(result, params), _Mean(model), exog, jacobian)
+
+
+@dataclass(frozen=True)
+class _Mean:
+    model: Any
+
+    def __call__(self, params: Any, exog: Any) -> Any:
+        return self.model.predict(params=params, exog=exog)
+
+
+@dataclass(frozen=True)
+class _Linear:
+    exog: Array
+
+    def __call__(self, params: Array) -> tuple[Array, Array]:
+        return self.exog, EPS * np.abs(self.exog)
+
+
+@dataclass(frozen=True)
+class _Generalized:
+    """Mean g^-1(exog @ params + offset): its derivative is that of the inverse link, times exog."""
+
+    model: Any
+    exog: Array | None
+
+    def __call__(self, params: Array) -> tuple[Array, Array]:
+        values = self._at(params)
+        return values, error_by_moving(values, self._at(moved(params)))
+
+    def _at(self, params: Array) -> Array:
+        predictor = np.asarray(self.model.predict(params, exog=self.exog, which="linear"))
+        slope = np.asarray(self.model.family.link.inverse_deriv(predictor))
+        return np.asarray(slope[:, None] * (self.model.exog if self.exog is None else self.exog))
+
+
+def _design(bank: Any, model: Any) -> Array:
+    names = list(getattr(model, "exog_names", None) or [])
+    columns = list(getattr(bank, "columns", []))
+    if columns and set(names) <= set(columns):
+        bank = bank[names]
+    design = np.asarray(bank)
+    wanted = np.shape(model.exog)[1] if np.ndim(model.exog) == 2 else 1
+    if design.ndim != 2 or design.shape[1] != wanted or design.dtype.kind not in "biuf":
+        got = f"columns {columns}" if columns else f"shape {design.shape}"
+        msg = (
+            f"bank must be a design matrix of numbers with the {wanted} columns {names} of the model's exog; got {got}"
+        )
+        raise ValueError(msg)
+    return design.astype(np.float64)
+
+
+def _names(result: Any, params: Array) -> tuple[str, ...] | None:
+    labels = list(getattr(result.params, "index", []))
+    labels = labels or list(getattr(result.model, "exog_names", None) or [])
+    return tuple(map(str, labels)) if len(labels) == params.size else None
