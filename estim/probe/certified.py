@@ -90,7 +90,7 @@ def _whiten(balls: Balls, noise: Whitening) -> Balls:
 
 
 def _directions(whitened: Callable[[], Balls], null: Balls, bits: int, most: int, *, exact: bool) -> Directions:
-    """Enclose the values in the user's units, and again with columns scaled (exactly, by powers of two) to about one."""
+    """Enclose the values in the user's units, and again with columns scaled, exactly, to a norm of about one."""
     with flint.ctx.workprec(bits + 64):
         sizes = _column_sizes(whitened())
         scale = elementwise(lambda size: flint.arb(2) ** int(size), sizes)

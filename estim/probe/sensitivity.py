@@ -54,7 +54,7 @@ class Sensitivity(Record):
     parameters: Array
     """(parameters,) where the model was linearised."""
     singular_values: Array
-    """(directions,) of the whitened Jacobian, per unit of the parameters; infinite where a noiseless reading decides."""
+    """(directions,) of the whitened Jacobian, per parameter unit; infinite where noiseless readings decide."""
     directions: Array
     """(directions, parameters) unit vectors, in the parameters' units."""
     status: tuple[Status, ...]

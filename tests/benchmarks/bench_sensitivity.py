@@ -1,0 +1,70 @@
+"""Cost of the probe beside ``J; numpy.linalg.svd(J)`` in the same run: ``python tests/benchmarks/bench_sensitivity.py``."""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import estim
+
+READINGS, PARAMETERS = 2000, 500
+#: For the peak of memory: as tall, and large beside what the imports take.
+LARGE = (6000, 1500)
+
+
+def pairs(ours: Callable[[], Any], peer: Callable[[], Any], tries: int = 7) -> tuple[float, float]:
+    """Return the median of ours, and the median ratio to the peer, measured in turn."""
+    found = []
+    for _ in range(tries):
+        start = time.perf_counter()
+        peer()
+        middle = time.perf_counter()
+        ours()
+        found.append((time.perf_counter() - middle, middle - start))
+    return statistics.median(a for a, _ in found), statistics.median(a / b for a, b in found)
+
+
+def model(design: np.ndarray, readings: np.ndarray) -> Any:
+    """Return a model whose Jacobian costs one copy."""
+
+    class Linear:
+        parameters = np.zeros(PARAMETERS)
+
+        def jacobian(self, bank: Any) -> np.ndarray:
+            return design.copy()
+
+    return Linear()
+
+
+def peak(code: str) -> float:
+    """Return the peak memory, in MB, of a new process that runs the code."""
+    setup = f"import numpy as np, estim, resource; J = np.random.default_rng(0).standard_normal({LARGE}); "
+    report = "; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    run = [sys.executable, "-c", setup + code + report]
+    return float(subprocess.run(run, capture_output=True, check=True, text=True).stdout.split()[-1])
+
+
+def main() -> None:
+    """Print the overhead in time and memory."""
+    design = np.random.default_rng(0).standard_normal((READINGS, PARAMETERS))
+    linear = model(design, design)
+    peer = lambda: np.linalg.svd(linear.jacobian(None), full_matrices=False)  # noqa: E731
+    for name, work in (
+        ("sensitivity(model with a Jacobian)", lambda: estim.sensitivity(linear, None, 0.1)),
+        ("Sensitivity.from_jacobian", lambda: estim.Sensitivity.from_jacobian(design, 0.1)),
+    ):
+        seconds, ratio = pairs(work, peer)
+        print(f"{name:<40} {seconds:7.3f} s   {ratio:5.2f} of J and its SVD   (target: <= 1.5)")
+    one = LARGE[0] * LARGE[1] * 8 / 2**20
+    setup = "e = estim.Sensitivity.from_jacobian(J[:20, :4], 0.1)"
+    extra = (peak(setup + "; estim.Sensitivity.from_jacobian(J, 0.1)") - peak(setup)) / one
+    svd = (peak(setup + "; np.linalg.svd(J, full_matrices=False)") - peak(setup)) / one
+    print(f"peak memory, J included: {1 + extra:.2f} J; with the SVD alone {1 + svd:.2f} J   (target: below 3 J)")
+
+
+if __name__ == "__main__":
+    main()
