@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from numbers import Integral, Rational
 from typing import Any
 
@@ -28,6 +29,9 @@ Array = NDArray[Any]
 _BITS_PER_DIGIT = math.log2(10)
 # Bits beyond the digits asked for: absorbs the growth of radii through some 10^9 roundings of one ulp each.
 _GUARD_BITS = 32
+# Below so many multiplications a product costs less than its call, and products that share a factor are merged;
+# above, the copies that merging needs cost more than the calls.
+_SMALL = 512
 
 
 @contextmanager
@@ -218,8 +222,12 @@ def midpoints(balls: Array) -> Array:
 
 
 def _midpoint(ball: flint.arb) -> Any:
-    mantissa, exponent = ball.mid().man_exp()
-    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
+    mantissa, exponent = (int(part) for part in ball.mid().man_exp())
+    if mantissa == 0:
+        return mpmath.mpf(0)
+    # flint's mantissa is odd, as mpmath's must be: the parts are taken over as they are.
+    parts = (int(mantissa < 0), mpmath.libmp.MPZ(abs(mantissa)), exponent, mantissa.bit_length())
+    return mpmath.mp.make_mpf(parts)
 
 
 def largest_radius(balls: Array) -> float:
@@ -230,17 +238,34 @@ def largest_radius(balls: Array) -> float:
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     """Multiply stacks of matrices, (..., m, k) by (..., k, n), in any number system, into `out` if given.
 
-    Balls and rationals go through flint's matrix products: a dot product of balls is then rounded once, one
-    of rationals is brought to lowest terms once. Every other kind of entry goes through
-    :func:`numpy.matmul`.
+    Balls and rationals go through flint's matrix products: a dot product of balls is then rounded once, one of
+    rationals is brought to lowest terms once. Every other kind of entry goes through :func:`numpy.matmul`.
     """
     matrix = _flint_matrix(a.flat[0]) if a.dtype == object and a.size else None
     if matrix is not None:
-        product = _flint_matmul(matrix, a, b)
-        if out is not None:
-            out[...] = product
+        product = _merged_matmul(partial(_flint_matmul, matrix), a, b)
+    elif a.shape[-2] * a.shape[-1] * b.shape[-1] < _SMALL:
+        product = _merged_matmul(np.matmul, a, b)
+    else:
+        return np.asarray(np.matmul(a, b, out=out))
+    if out is None:
         return product
-    return np.asarray(np.matmul(a, b, out=out))
+    out[...] = product
+    return out
+
+
+def _merged_matmul(product: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
+    """Multiply stacks; where one factor is shared along the last axis of the stack, in one product."""
+    if b.ndim == 2:
+        return product(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+    if a.ndim == b.ndim > 2 and b.shape[-3] == 1:
+        rows = a.reshape(*a.shape[:-3], -1, a.shape[-1])
+        return product(rows, b[..., 0, :, :]).reshape(*a.shape[:-1], b.shape[-1])
+    if a.ndim == b.ndim > 2 and a.shape[-3] == 1:
+        columns = b.swapaxes(-3, -2)
+        merged = product(a[..., 0, :, :], columns.reshape(*columns.shape[:-2], -1))
+        return merged.reshape(*merged.shape[:-1], *columns.shape[-2:]).swapaxes(-3, -2)
+    return product(a, b)
 
 
 def _flint_matrix(entry: Any) -> Callable[[int, int, list[Any]], Any] | None:
@@ -253,21 +278,6 @@ def _flint_matrix(entry: Any) -> Callable[[int, int, list[Any]], Any] | None:
 
 
 def _flint_matmul(matrix: Callable[[int, int, list[Any]], Any], a: Array, b: Array) -> Array:
-    """Multiply stacks; where one factor is shared along the last axis of the stack, in one product."""
-    if b.ndim == 2:
-        return _flint_matmul_plain(matrix, a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
-    if a.ndim == b.ndim > 2 and b.shape[-3] == 1:
-        rows = a.reshape(*a.shape[:-3], -1, a.shape[-1])
-        return _flint_matmul_plain(matrix, rows, b[..., 0, :, :]).reshape(*a.shape[:-1], b.shape[-1])
-    if a.ndim == b.ndim > 2 and a.shape[-3] == 1:
-        columns = b.swapaxes(-3, -2)
-        merged = columns.reshape(*columns.shape[:-2], -1)
-        product = _flint_matmul_plain(matrix, a[..., 0, :, :], merged)
-        return product.reshape(*product.shape[:-1], *columns.shape[-2:]).swapaxes(-3, -2)
-    return _flint_matmul_plain(matrix, a, b)
-
-
-def _flint_matmul_plain(matrix: Callable[[int, int, list[Any]], Any], a: Array, b: Array) -> Array:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
