@@ -222,12 +222,13 @@ def midpoints(balls: Array) -> Array:
 
 
 def _midpoint(ball: flint.arb) -> Any:
-    mantissa, exponent = (int(part) for part in ball.mid().man_exp())
-    if mantissa == 0:
+    mantissa, exponent = ball.mid().man_exp()
+    number = int(mantissa)
+    if number == 0:
         return mpmath.mpf(0)
-    # flint's mantissa is odd, as mpmath's must be: the parts are taken over as they are.
-    parts = (int(mantissa < 0), mpmath.libmp.MPZ(abs(mantissa)), exponent, mantissa.bit_length())
-    return mpmath.mp.make_mpf(parts)
+    # flint's mantissa is odd, as mpmath's must be: (sign, mantissa, exponent, bits) are taken over as they are.
+    size = mpmath.libmp.MPZ(abs(number))
+    return mpmath.mp.make_mpf((int(number < 0), size, int(exponent), number.bit_length()))
 
 
 def largest_radius(balls: Array) -> float:

@@ -214,6 +214,13 @@ class TestMatrixFixture:
         assert not (formula.matmul(exact, tangents_in(made.layers, as_rationals)) != 0).any()
 
 
+def test_one_reading_is_one_row():
+    """C19: one input, one reading, three parameters."""
+    made = Network([Layer([[1]], [[2]], [[3]])])
+    assert made.jacobian([[[5]]]).tolist() == [[0, 0, 5]]
+    assert made.jacobian([[[5]]], digits=20).tolist() == [[0, 0, 5]]
+
+
 def test_vectors_that_do_not_fit_are_refused_by_name():
     made = Network([Layer([[1]], [[1]], [[1]])])
     with pytest.raises(ValueError, match=r"`tangent` must have one entry for each parameter, 3; got 2"):

@@ -100,7 +100,7 @@ def against_mpmath(digits: int = 120) -> None:
     backend = f"mpmath with {mpmath.libmp.BACKEND}"
     say(f"768 x 96 Jacobian, {digits}-digit balls", balls, backend, peer, "10, 40 with arb_mat")
     public = best(lambda: network.jacobian(bank, digits=digits), 3)
-    say(f"network.jacobian(digits={digits}), radii checked, as mpf", public, backend, peer, "10")
+    say(f"network.jacobian(digits={digits}), radii checked, as mpf", public, backend, peer, "none")
 
 
 def cost_is_linear() -> None:
