@@ -23,12 +23,13 @@ KINK = 1e3  # how far past a flat stretch of a smooth response the rise stays be
 
 @dataclass(frozen=True)
 class Monotone:
-    """A response that passed: direction, grid, rises on it, and the supremum of the rise."""
+    """A response that passed: direction, grid, rises on it, their supremum, and what their rounding is relative to."""
 
     sign: float
     theta: Array
     rise: Array
     supremum: float
+    magnitude: float
 
 
 def check_monotone(excess: Function, lower: float, upper: float, magnitude: float) -> Monotone:
@@ -43,6 +44,7 @@ def check_monotone(excess: Function, lower: float, upper: float, magnitude: floa
     if math.isinf(upper):
         theta, values, supremum = _cut_at_limit(theta, values, magnitude)
     _require_numbers(theta, values)
+    magnitude = max(magnitude, _grain(excess, theta, values, supremum) / EPS)
     _require_one_direction(excess, theta, values, magnitude)
     if np.ptp(values) <= ROUNDINGS * EPS * magnitude:
         msg = f"the response is constant: it has the same mean at all theta in [{lower:g}, {upper:g}]"
@@ -55,7 +57,29 @@ def check_monotone(excess: Function, lower: float, upper: float, magnitude: floa
         _require_one_direction(excess, theta, sign * rise, magnitude)
     _require_no_plateau(excess, sign, theta, rise, magnitude, math.isinf(upper))
     rise = np.maximum.accumulate(rise)
-    return Monotone(sign, theta, rise, float(rise[-1]) if math.isnan(supremum) else abs(supremum))
+    return Monotone(sign, theta, rise, float(rise[-1]) if math.isnan(supremum) else abs(supremum), magnitude)
+
+
+def _grain(excess: Function, theta: Array, values: Array, supremum: float) -> float:
+    """Return the step in which the excess leaves zero where float64 has rounded it on the way, or 0.
+
+    log(1 + t), 1 - exp(-t) and 1 / (1 + exp(-t)) - 1/2 start at zero by cancellation: below eps they stand still, then
+    move in steps of eps times their terms. A step larger than that (a true plateau at the lower end) is none of it.
+    """
+    rise = np.abs(values)
+    if not rise[1:].any():
+        return 0.0
+    start = 1 + int(np.argmax(rise[1:] > 0.0))
+    between = theta[start - 1] + (theta[start] - theta[start - 1]) * np.exp2(-np.arange(64.0))
+    found = np.abs(excess(between))
+    first = float(found[found > 0.0].min())
+    near = rise[: max(2, int(np.argmax(rise > 8.0 * first)))]
+    stands_still = start > 1 or bool((np.diff(near) == 0.0).any())
+    if math.isnan(supremum):
+        typical = float(rise[-1])
+    else:
+        typical = abs(supremum) if math.isfinite(supremum) else float(rise[np.searchsorted(theta, theta[0] + 1.0) - 1])
+    return first if stands_still and first <= 8.0 * ROUNDINGS * EPS * typical else 0.0
 
 
 def domain_grid(lower: float, upper: float) -> Array:
@@ -173,6 +197,8 @@ def _require_no_plateau(
         if to_limit and last == len(theta) - 1:
             continue  # the mean has come within rounding of its limit at infinity
         a, b = theta[first], theta[last]
+        if b - a <= ROUNDINGS * EPS * max(abs(a), abs(b)):
+            continue  # neighbours among the floats: theta / 1e6 near 1e6 may well be the same for them
         around = np.clip(np.array([a - (b - a), b + (b - a)]), theta[0], theta[-1])
         before, after = sign * excess(around)
         jump = max(rise[first] - before, after - rise[last])

@@ -199,9 +199,9 @@ class MeanResponse:
     def _finish(self, derivative: Callable[..., Any] | None, name: str | None, magnitude: float) -> None:
         self.name = name
         self._grid: Monotone = check_monotone(self._raw_excess, self.lower, self.upper, magnitude)
-        #: Absolute rounding of the excess in the units of the readings: eps |m| for a plain function, 0 for an exact
-        #: excess.
-        self.rounding = EPS * max(magnitude, abs(self._grid.rise[-1])) if magnitude else 0.0
+        #: Absolute rounding of the excess in the units of the readings: eps |m(lower)| for a plain function (or eps
+        #: times the terms that cancel there), 0 for an exact excess. Its relative rounding comes on top.
+        self.rounding = EPS * self._grid.magnitude
         self._derivative = None
         if derivative is not None:
             self._derivative = self._adopt(derivative, "derivative")

@@ -272,13 +272,41 @@ def test_a_limit_that_cannot_be_told_is_refused(function):
 
 
 @pytest.mark.parametrize(
+    ("function", "lower", "upper"),
+    [
+        (lambda t: 1 - np.exp(-t), 0.0, 3.0),
+        (lambda t: 1 - np.exp(-t), 0.0, 5.0),
+        (lambda t: 1 - math.exp(-t), 0.0, math.inf),
+        (lambda t: 80 * (1 - np.exp(-t / 1e6)), 0.0, 3e6),
+        (lambda t: np.log(1 + t), 0.0, 2.0),
+        (lambda t: (1 + t) ** 2 - 1, 0.0, 2.0),
+        (lambda t: np.sqrt(1 + t * t) - 1, 0.0, 3.0),
+        (lambda t: 1 / (1 + np.exp(-t)) - 0.5, 0.0, 10.0),
+        (lambda t: 1e-12 * (np.exp(t) - 1), 0.0, 3.0),
+        (lambda t: t - np.sin(t), 0.0, 3.0),
+        (lambda t: np.log(t / 1e6), 1e6, 1e7),
+        (lambda t: np.log(t) - np.log(7.0), 7.0, 70.0),
+        (lambda t: np.cos(t) - 1, 0.0, 3.0),
+    ],
+)
+def test_a_mean_that_starts_at_zero_by_cancellation_is_no_plateau_and_knows_its_rounding(function, lower, upper):
+    """Below eps of its terms it stands still, then moves in steps; those steps are its rounding."""
+    response = MeanResponse(function, lower=lower, upper=upper)
+    theta = lower + np.linspace(0.01, 1.0, 50) * min(upper - lower, 5.0)
+    assert np.allclose(response.invert(response(theta)), theta, rtol=1e-9)
+    low, high = response.attainable
+    assert response.rounding <= 1e-15 * (high - low)
+
+
+@pytest.mark.parametrize(
     "function",
     [
         lambda t: t**2,
         lambda t: t**3,
         lambda t: t**9,
         lambda t: (t - 1) ** 3,  # an interior point of no slope is no plateau
-        lambda t: 1 - np.cos(t),
+        lambda t: t**20,
+        lambda t: t - np.sin(t),
         lambda t: 1.0 + 1e-9 * t,
         np.sqrt,
     ],
