@@ -35,20 +35,18 @@ class ComplexColumn:
 def complex_column(calls: Calls, x: Array, parameter: int, scale: float) -> ComplexColumn | None:
     """Differentiate with respect to one parameter; None when the model does not take complex numbers.
 
-    The error is what rounding inside the model does: it is seen by taking the derivative again, some units in the last
-    place away in every parameter.
+    The error is what rounding inside the model does: it is seen by taking the derivative again, a thousand units in the
+    last place away on both sides.
     """
     step = STEP * scale
-    here = _readings(calls, x, parameter, step)
-    there = None if here is None else _readings(calls, moved(x), parameter, step)
-    if here is None or there is None:
+    parts = [_readings(calls, point, parameter, step) for point in (x, moved(x, 1.0), moved(x, -1.0))]
+    here, above, below = parts
+    if here is None or above is None or below is None:
         return None
-    values, again = here.imag / step, there.imag / step
-    with np.errstate(invalid="ignore"):
-        error = error_by_moving(values, again)
-    if not (np.isfinite(values).all() and np.isfinite(again).all()):
+    derivatives = [part.imag / step for part in (here, above, below)]
+    if not all(np.isfinite(part).all() for part in derivatives):
         return None
-    return ComplexColumn(values, error, here.real)
+    return ComplexColumn(derivatives[0], error_by_moving(*derivatives), here.real)
 
 
 def _readings(calls: Calls, x: Array, parameter: int, step: float) -> npt.NDArray[np.complex128] | None:

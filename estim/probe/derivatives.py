@@ -31,10 +31,10 @@ class Derivative:
 
     jacobian: Array
     """(M, P)."""
-    error: Array
-    """(M, P)."""
+    error: Array | None
+    """(M, P); None for the rounding of given entries."""
     method: str
-    """"complex step" or "differences"."""
+    """How it was found, as in `estim.probe.models.Probed`."""
     notes: tuple[str, ...]
 
 

@@ -162,11 +162,16 @@ def _climb(at: _Steps, start: float, noise: Array) -> "_Ladder":
     )
     values = np.array(estimates)
     steps = step / np.exp2(np.arange(len(values), dtype=np.float64))
-    rounding = weight * noise / steps[:, None]
+    rounding = weight * np.maximum(noise, 0.0 if side else _far_rounding(at, steps)) / steps[:, None]
     with np.errstate(invalid="ignore"):
         truncation = np.abs(np.diff(values, axis=0, prepend=np.nan))
     errors = np.where(np.isnan(truncation), np.inf, truncation + rounding)
     return _Ladder(start, steps, values, errors, truncation <= rounding)
+
+
+def _far_rounding(at: _Steps, steps: Array) -> Array:
+    """Return the rounding of readings that have grown at the end of a step, (steps, M)."""
+    return EPS * np.array([np.maximum(np.abs(at(float(step))), np.abs(at(-float(step)))) for step in steps])
 
 
 def _hopeless(estimates: list[Array], rounding: Array) -> bool:
@@ -180,7 +185,8 @@ def _chosen(ladders: list[_Ladder]) -> tuple[Array, Array, Array]:
     """Return, reading by reading, the estimate with the smallest error, that error, and its step; each (M,).
 
     A large step may step over what the function does in between, and show small errors: an estimate counts only
-    where its interval meets those of all smaller steps that count (Lepski's rule).
+    where its interval meets those of all smaller steps that count (Lepskii, On a problem of adaptive estimation in
+    Gaussian white noise, 1991, doi:10.1137/1135065).
     """
     steps = np.concatenate([ladder.steps for ladder in ladders])
     values = np.concatenate([ladder.values for ladder in ladders])

@@ -13,6 +13,7 @@ from estim.probe.calls import First, first_calls, require_inputs, restricted, wi
 from estim.probe.derivatives import Derivative, Workers, differentiate
 from estim.probe.given import check_jacobian, finite_rows, read_jacobian
 from estim.probe.parameters import Parameters, read_parameters
+from estim.probe.readings import flatten, split_complex
 from estim.probe.rounding import EPS
 
 Array = NDArray[np.float64]
@@ -26,8 +27,9 @@ class Probed:
     """(M,), in their units; complex ones as real parts, then imaginary parts. NaN where a model only has a Jacobian."""
     jacobian: Array
     """(M, P), readings per unit of the parameter."""
-    error: Array
-    """(M, P), nonnegative: bound or estimate of |jacobian - truth|, from rounding and differentiation."""
+    error: Array | None
+    """(M, P), nonnegative: bound or estimate of |jacobian - truth|, from rounding and differentiation; None stands for
+    the rounding of given entries, eps |jacobian|."""
     parameters: Array
     """(P,)."""
     names: tuple[str, ...]
@@ -47,6 +49,11 @@ class Probed:
     """(M,), the place of each reading among all, before any were left out for being NaN."""
     total: int
     """Number of readings before any were left out."""
+
+    @property
+    def bound(self) -> Array:
+        """The error, (M, P), with the rounding of given entries written out."""
+        return EPS * np.abs(self.jacobian) if self.error is None else self.error
 
 
 def probe(
@@ -139,6 +146,50 @@ def _has_jacobian(model: Any) -> bool:
     return hasattr(model, "parameters") and callable(getattr(model, "jacobian", None))
 
 
+def as_callable(model: Any, bank: Any, params: Any, names: Any = None) -> tuple[Callable[..., Any], Parameters, Any]:
+    """Return a model of any kind as (model(params, bank), its parameters, its bank), to be called elsewhere.
+
+    Raises
+    ------
+    TypeError
+        When the model cannot be evaluated at other parameters than its own.
+    """
+    options = _Options(params, None, names, None, False, 1, False)
+    if isinstance(model, Network):
+        from estim.probe.networks import NetworkAt, nested_parameters
+
+        options.require_held(model)
+        return _whole(NetworkAt(model), bank), options.read(nested_parameters(model), "model"), bank
+    if _is_statsmodels(model):
+        from estim.probe.statsmodels import read_result
+
+        options.require_held(model)
+        fitted = read_result(model, bank)
+        held = replace(options, names=names or fitted.names).read(fitted.params, "model.params")
+        return fitted.mean, held, fitted.exog
+    if _has_jacobian(model) or not callable(model):
+        msg = f"model must be a callable model(params, bank) to be evaluated elsewhere; got {type(model).__name__}"
+        raise TypeError(msg)
+    if params is None:
+        msg = "params must be given with a callable model; got None"
+        raise ValueError(msg)
+    return _whole(model, bank), options.read(params), bank
+
+
+def _whole(model: Callable[..., Any], bank: Any) -> Callable[..., Any]:
+    return _OverBatches(model) if isinstance(bank, Batches) else model
+
+
+@dataclass(frozen=True)
+class _OverBatches:
+    """A model of one batch as a model of all of them."""
+
+    model: Callable[..., Any]
+
+    def __call__(self, params: Any, bank: Batches) -> Array:
+        return np.concatenate([split_complex(flatten(self.model(params, batch))) for batch in bank])
+
+
 def _is_statsmodels(model: Any) -> bool:
     """Recognise a fitted result without importing the library."""
     home = any(kind.__module__.split(".")[0] == "statsmodels" for kind in type(model).__mro__)
@@ -161,7 +212,7 @@ def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters
     given = options.jac(parameters.rebuild(parameters.values), bank)
     jacobian, exact = read_jacobian(given, parameters, first)
     check_jacobian(jacobian, first, parameters)
-    return _finished(first, Derivative(jacobian, EPS * np.abs(jacobian), "given", ()), exact, parameters, options)
+    return _finished(first, Derivative(jacobian, None, "given", ()), exact, parameters, options)
 
 
 def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
@@ -173,7 +224,7 @@ def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
         require_inputs(bank)
         first = without_readings(len(np.asarray(model.jacobian(bank), dtype=object)), parameters)
     jacobian, exact = read_jacobian(model.jacobian(bank), parameters, first)
-    derivative = Derivative(jacobian, EPS * np.abs(jacobian), "exact", ())
+    derivative = Derivative(jacobian, None, "exact", ())
     return _finished(first, derivative, exact, parameters, options)
 
 
@@ -231,7 +282,7 @@ def _finished(
     return Probed(
         readings=left.readings,
         jacobian=derivative.jacobian if whole else derivative.jacobian[rows],
-        error=derivative.error if whole else derivative.error[rows],
+        error=derivative.error if whole or derivative.error is None else derivative.error[rows],
         parameters=parameters.values,
         names=parameters.names,
         groups=parameters.groups,
@@ -269,7 +320,7 @@ def _stacked(parts: list[Probed]) -> Probed:
         parts[0],
         readings=np.concatenate([part.readings for part in parts]),
         jacobian=np.concatenate([part.jacobian for part in parts]),
-        error=np.concatenate([part.error for part in parts]),
+        error=None if all(part.error is None for part in parts) else np.concatenate([part.bound for part in parts]),
         inputs=np.concatenate([part.inputs + shift for part, shift in zip(parts, inputs, strict=False)]),
         derivative=max((part.derivative for part in parts), key=_METHODS.index),
         exact=np.concatenate(exact) if len(exact) == len(parts) else None,

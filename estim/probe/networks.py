@@ -1,5 +1,6 @@
 """An attention network as a model: exact derivatives, their proven error in float64, and its gauge."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import flint
@@ -7,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.arithmetic import as_balls, elementwise
-from estim.attention import Network
+from estim.attention import Layer, Network
 from estim.attention.bank import Bank, read_bank
 from estim.attention.jacobian import jacobian_in
 from estim.attention.layer import FACTORS
@@ -21,6 +22,17 @@ _BITS = 113
 _DOUBLINGS = 4
 # Covers the rounding to float64 of the bound itself.
 _INFLATE = 1.0 + 2.0**-50
+
+
+@dataclass(frozen=True)
+class NetworkAt:
+    """A network at other parameters, nested like its own."""
+
+    network: Network
+
+    def __call__(self, params: dict[str, dict[str, Any]], bank: Any) -> Any:
+        """Return the outputs of every input."""
+        return Network([Layer(**factors) for factors in params.values()], self.network.normalizer)(bank)
 
 
 def nested_parameters(network: Network) -> dict[str, dict[str, Array]]:
@@ -42,8 +54,8 @@ def jacobian_with_error(network: Network, bank: Any) -> tuple[Array, Array, tupl
         return jacobian, _proven_error(network, inputs, jacobian), ()
     except ValueError as error:
         note = f"the error of the Jacobian is an estimate: {error}"
-    again = network.with_parameters(moved(network.parameters)).jacobian(inputs)
-    return jacobian, error_by_moving(jacobian, again), (note,)
+    above, below = (network.with_parameters(moved(network.parameters, side)).jacobian(inputs) for side in (1.0, -1.0))
+    return jacobian, error_by_moving(jacobian, above, below), (note,)
 
 
 def _proven_error(network: Network, inputs: Bank, jacobian: Array) -> Array:

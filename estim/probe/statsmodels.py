@@ -85,7 +85,7 @@ class _Generalized:
 
     def __call__(self, params: Array) -> tuple[Array, Array]:
         values = self._at(params)
-        return values, error_by_moving(values, self._at(moved(params)))
+        return values, error_by_moving(values, self._at(moved(params, 1.0)), self._at(moved(params, -1.0)))
 
     def _at(self, params: Array) -> Array:
         predictor = np.asarray(self.model.predict(params, exog=self.exog, which="linear"))
