@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.directions import Directions, resolve
+from estim.probe.directions import BLOCK, Directions, resolve
 from estim.probe.noise import Whitening, whitening
 from estim.probe.sensitivity import Sensitivity, Status
 from estim.probe.words import combinations
@@ -51,8 +51,10 @@ def assemble(
         *[Status.GAUGE] * len(gauge),
     ]
     norms = _column_norms(jacobian, noise)
+    unit = np.eye(BLOCK, parameters)
+    errors = np.concatenate([floors(np.roll(unit, k, axis=1), found) for k in range(0, parameters, BLOCK)])[:parameters]
     share, carriers = _shares(jacobian, noise, found, probed.inputs, parameters)
-    group_names, group_table = _groups(jacobian, error, noise, probed.groups, gauge, found)
+    group_names, group_table = _groups(jacobian, error, noise, probed.groups, gauge, found, norms)
     blind = np.concatenate([unresolved, null])
     return Sensitivity(
         names=probed.names,
@@ -66,7 +68,7 @@ def assemble(
         scaled_directions=found.scaled_directions,
         resolution=found.resolution,
         raw_singular_values=_raw(jacobian, noise, found),
-        standard_errors=floors(np.eye(parameters), found),
+        standard_errors=errors,
         column_norms=norms,
         input_share=share,
         carriers=carriers,
@@ -209,7 +211,7 @@ def _exact_null_space(exact: npt.NDArray[np.object_]) -> Array:
 
 def _column_norms(jacobian: Array, noise: Whitening) -> Array:
     """Return how far one unit of each parameter moves the whitened readings; infinite where a noiseless one moves."""
-    norms = np.sqrt(sum(np.square(block).sum(axis=0) for block in noise.blocks(jacobian, 1024)))
+    norms = np.sqrt(sum(np.square(block).sum(axis=0) for block in noise.blocks(jacobian, BLOCK)))
     moved = np.abs(noise.noiseless @ jacobian).max(axis=0, initial=0.0)
     return np.where(moved > 0.0, np.inf, norms)
 
@@ -219,7 +221,7 @@ def _raw(jacobian: Array, noise: Whitening, found: Directions) -> Array:
     if found.rank == min(jacobian.shape):
         return found.singular_values
     known = int(np.isinf(found.singular_values).sum())
-    values = np.linalg.svd(np.concatenate(list(noise.blocks(jacobian, 1024))), compute_uv=False)
+    values = np.linalg.svd(np.concatenate(list(noise.blocks(jacobian, BLOCK))), compute_uv=False)
     raw = np.concatenate([np.full(known, np.inf), values, np.zeros(jacobian.shape[1])])
     return np.asarray(raw[: jacobian.shape[1]])
 
@@ -232,8 +234,8 @@ def _shares(
     share = np.zeros((count, parameters))
     carriers = np.full((parameters, min(CARRIERS, len(jacobian))), -1, dtype=np.int64)
     most = carriers.shape[1]
-    for start in range(0, found.rank, 64):
-        part = slice(start, min(start + 64, found.rank))
+    for start in range(0, found.rank, 32):
+        part = slice(start, min(start + 32, found.rank))
         moved = jacobian @ found.directions[part].T
         known = np.isinf(found.singular_values[part])
         parts = noise.contributions(moved)
@@ -255,7 +257,13 @@ def _largest(parts: Array, most: int) -> npt.NDArray[np.int64]:
 
 
 def _groups(
-    jacobian: Array, error: Array | None, noise: Whitening, groups: tuple[str, ...], gauge: Array, whole: Directions
+    jacobian: Array,
+    error: Array | None,
+    noise: Whitening,
+    groups: tuple[str, ...],
+    gauge: Array,
+    whole: Directions,
+    norms: Array,
 ) -> tuple[tuple[str, ...], Array]:
     """Resolve each group of columns by itself, the other parameters held fixed."""
     names = tuple(dict.fromkeys(groups))
@@ -270,7 +278,7 @@ def _groups(
         values = found.singular_values[: found.rank]
         size = int(member.sum())
         inside = _inside(gauge, member)
-        information = float(np.square(_column_norms(jacobian[:, member], noise)).sum())
+        information = float(np.square(norms[member]).sum())
         total += information
         best = 1.0 / values[0] if found.rank else np.inf
         worst = 1.0 / values[-1] if found.rank == size - inside and found.rank else np.inf

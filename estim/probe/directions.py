@@ -25,6 +25,8 @@ EPS = float(np.finfo(np.float64).eps)
 #: Column norms farther apart than this are graded: LAPACK's bidiagonal SVD would lose the small ones, Jacobi's does
 #: not.
 GRADED = 1e6
+#: Rows whitened at a time.
+BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,15 @@ class Directions:
 
 def resolve(jacobian: Array, error: Array | None, whitening: Whitening) -> Directions:
     """Return the directions that a Jacobian (readings, parameters), known to the error, resolves under the noise."""
-    rows = max(1024, 4 * jacobian.shape[1])
+    rows = BLOCK
     norms = _stacked_norms(whitening.blocks(jacobian, rows))
     scale = np.where(norms > 0.0, norms, 1.0)
     if len(whitening.noiseless):
         return _with_noiseless(jacobian / scale, np.abs(jacobian) * EPS if error is None else error, whitening, scale)
     found = _factor(
-        lambda: (block / scale for block in whitening.blocks(jacobian, rows)),
+        lambda: (np.divide(block, scale, out=block) for block in whitening.blocks(jacobian, rows)),
         whitening.error_norms(jacobian, error, rows) / scale,
+        len(whitening.scale),
         jacobian.shape[1],
     )
     return _both_units(np.zeros((0, len(scale))), found, scale)
@@ -70,12 +73,16 @@ def _with_noiseless(scaled: Array, error: Array, whitening: Whitening, scale: Ar
     known = _factor(
         lambda: iter([whitening.noiseless @ scaled]),
         _norms(np.abs(whitening.noiseless) @ error) / scale,
+        len(whitening.noiseless),
         len(scale),
     )
     basis = known.unseen
     left, left_error = scaled @ basis.T, (error / scale) @ np.abs(basis.T)
     found = _factor(
-        lambda: whitening.blocks(left, len(left)), whitening.error_norms(left, left_error, len(left)), len(basis)
+        lambda: whitening.blocks(left, len(left)),
+        whitening.error_norms(left, left_error, len(left)),
+        len(whitening.scale),
+        len(basis),
     )
     inside = _Factored(found.rows @ basis, found.right @ basis, found.unseen @ basis, found.values, found.resolution)
     fixed = _both_units(known.right, inside, scale)
@@ -123,7 +130,7 @@ class _Factored:
     resolution: float
 
 
-def _factor(blocks: Callable[[], Iterator[Array]], slack: Array, parameters: int) -> _Factored:
+def _factor(blocks: Callable[[], Iterator[Array]], slack: Array, readings: int, parameters: int) -> _Factored:
     """Factor a matrix given by blocks of rows, each column of it known to within `slack`.
 
     A column no longer than its slack is unresolved whatever the others are; the rest is scaled to unit norm, if it is
@@ -135,7 +142,7 @@ def _factor(blocks: Callable[[], Iterator[Array]], slack: Array, parameters: int
         none = np.zeros((0, parameters))
         return _Factored(none, none, np.eye(parameters), np.zeros(parameters), np.inf)
     scale = norms[visible]
-    triangle = _triangle(block[:, visible] / scale for block in blocks())
+    triangle = _triangle((block[:, visible] / scale for block in blocks()), readings, len(scale))
     # The factorisation's own rounding joins the error of the matrix.
     resolution = float(np.linalg.norm(slack[visible] / scale)) + 4.0 * EPS * float(np.sqrt(len(scale)))
     _, values, right = np.linalg.svd(triangle, full_matrices=True)
@@ -153,13 +160,19 @@ def _factor(blocks: Callable[[], Iterator[Array]], slack: Array, parameters: int
     return _Factored(rows, seen, unseen, np.concatenate([kept, values[rank:]]), resolution)
 
 
-def _triangle(blocks: Iterable[Array]) -> Array:
-    """Return R of the QR factorisation of blocks stacked on each other: the last R joins the next block."""
-    stack: Any = None
+def _triangle(blocks: Iterable[Array], rows: int, columns: int) -> Array:
+    """Return R of the QR factorisation of stacked blocks, made in place: one copy of the matrix, not three."""
+    from scipy.linalg import lapack
+
+    stack = np.empty((rows, columns), order="F")
+    start = 0
     for block in blocks:
-        joined = block if stack is None else np.concatenate([stack, block])
-        stack = np.linalg.qr(joined, mode="r") if len(joined) > joined.shape[1] else joined
-    return np.asarray(stack)
+        stack[start : start + len(block)] = block
+        start += len(block)
+    if rows <= columns:
+        return stack
+    factored, _, _, _ = lapack.dgeqrf(stack, lwork=64 * columns, overwrite_a=1)  # 64: LAPACK's block size
+    return np.triu(factored[:columns])
 
 
 def _stacked_norms(blocks: Iterable[Array]) -> Array:

@@ -45,7 +45,7 @@ def probe_matrix(
     dropped = readings - int(np.count_nonzero(kept))
     notes = (f"{dropped} readings that are NaN were left out.",) if dropped else ()
     return Probed(
-        readings=np.full(int(kept.sum()), np.nan), jacobian=values[kept], error=None if error is None else error[kept],
+        readings=np.full(int(kept.sum()), np.nan), jacobian=values if kept.all() else values[kept], error=None if error is None else error[kept],
         parameters=point, names=named, groups=_words(groups, count, "groups") or ("all",) * count, inputs=owner[kept],
         derivative="given", tangents=None, exact=None if exact is None else exact[kept], notes=notes,
         kept=np.flatnonzero(kept), total=readings,
@@ -68,7 +68,7 @@ def _read(jacobian: Any) -> tuple[Array, npt.NDArray[np.object_] | None]:
     if array.dtype.kind not in "biuf":
         msg = f"jacobian must be real numbers; got dtype {array.dtype}"
         raise TypeError(msg)
-    return _nonempty(array.astype(np.float64)), None
+    return _nonempty(array.astype(np.float64, copy=False)), None
 
 
 def _nonempty(values: Array) -> Array:

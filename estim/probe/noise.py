@@ -43,7 +43,8 @@ class Whitening:
         for start in range(0, len(self.scale), rows):
             part = slice(start, start + rows)
             if self.forward is None:
-                bound = self.scale[part, None] * (np.abs(jacobian[part]) * EPS if error is None else error[part])
+                bound = np.abs(jacobian[part]) * EPS if error is None else error[part]
+                bound = bound * self.scale[part, None]
             else:
                 bound = np.abs(self.forward[part]) @ (np.abs(jacobian) * EPS if error is None else error)
                 # The products' own rounding.

@@ -1,4 +1,4 @@
-"""Cost of the probe beside ``J; numpy.linalg.svd(J)`` in the same run: ``python tests/benchmarks/bench_sensitivity.py``."""
+"""Cost of the probe beside one SVD, in the same run: ``python tests/benchmarks/bench_sensitivity.py``."""
 
 import statistics
 import subprocess
