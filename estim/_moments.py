@@ -29,6 +29,8 @@ RTOL = 1e-11
 #: Where rounding of m(truth + t) - m(truth) moves z by more than this, the local series takes its place.
 CANCELLATION = 1e-12
 DEEPEST = 60
+#: Noise that nobody declared may shake every panel: what is left of their error is then reported, not halved.
+MOST_PANELS = 1 << 14
 
 _NODE, _WEIGHT = np.polynomial.legendre.leggauss(NODES)
 _PLACE = 0.5 * (1.0 + _NODE)
@@ -89,14 +91,15 @@ def exact_moments(
     # Where rounding shakes the integrand by more, halving panels would not make them any better, only many.
     blur = np.where(near, local.error if local is not None else 0.0, blur)
     tolerance = np.maximum(RTOL, np.concatenate([blur, blur]))
-    with np.errstate(over="ignore", invalid="ignore"):  # an error beyond float64 is infinite, and says so
+    # An error whose square float64 does not hold, for its size or its smallness, is not known, and says so.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         first, second, error = _integrate(difference, both, sign, length, tolerance)
         bias = first[levels:] - first[:levels]
         mse = 2.0 * (second[:levels] + second[levels:])
         relative = (error[:levels] + error[levels:]) / mse
-    blur += np.where(near, 0.0, EPS * abs(truth) / np.sqrt(mse))  # truth + t is rounded
+        blur += np.where(near, 0.0, EPS * abs(truth) / np.sqrt(mse))  # truth + t is rounded
     # Of the RMSE: half that of its square; a shift of every z by its rounding moves it by less than that, relative.
-    relative = 4.0 * EPS + np.where(np.isfinite(mse), relative, np.inf) + blur
+    relative = 4.0 * EPS + np.where(np.isfinite(mse) & (mse > 1e-290), relative, np.inf) + blur
     return Moments(bias, mse, ndtr(-here / sigma), ndtr(-(grid.supremum - here) / sigma), relative)
 
 
@@ -163,7 +166,7 @@ def _integrate(
         left, left_bias = half * _panel_error(weighted), half * _panel_error(tail)
         scale = (totals[1] + np.bincount(row, first, rows))[row]
         done = (left <= tolerance[row] * scale) & (left_bias <= tolerance[row] * np.sqrt(2.0 * scale))
-        done |= depth == DEEPEST - 1
+        done |= (scale == 0.0) | (depth == DEEPEST - 1) | (len(row) > MOST_PANELS)
         kept = done.astype(np.float64)
         totals[0] += np.bincount(row, kept * half * (tail @ _WEIGHT), rows)
         totals[1] += np.bincount(row, kept * first, rows)

@@ -206,3 +206,29 @@ def test_shifting_and_rescaling_change_nothing_but_units(place, fraction, sign, 
     assert other.bias[0] / width == pytest.approx(one.bias[0], abs=allowed * one.rmse[0])
     assert other.clipped_low[0] == pytest.approx(one.clipped_low[0], rel=1e-6, abs=1e-12)
     assert other.clipped_high[0] == pytest.approx(one.clipped_high[0], rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [1e-300, 1e-200, 1e-160])
+def test_an_error_whose_square_underflows_is_said_to_be_unknown(sigma):
+    found = estim.recover(BY_NAME["square"].made, 0.5, sigma, method="exact")
+    assert found.numerical_error[0] == math.inf
+    assert "accurate to inf relative" in found.notes[0]
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-9, 1e-11, 1e-14])
+def test_rounding_of_a_plain_mean_costs_accuracy_not_time(size):
+    """Each evaluation is an array: they are counted, and the longest is bounded by the panels allowed."""
+    longest = 0
+
+    def mean(theta):
+        nonlocal longest
+        longest = max(longest, np.size(theta))
+        return 1 + size * theta**2
+
+    plain = estim.MeanResponse(mean, upper=1.0)
+    sigma = size * np.array([1e-4, 0.1, 1.0])
+    found = estim.recover(plain, 0.5, sigma, method="exact")
+    assert longest < 100_000
+    clean = estim.MeanResponse.from_excess(lambda t: size * t**2, baseline=1.0, upper=1.0)
+    exact = estim.recover(clean, 0.5, sigma, method="exact")
+    assert (np.abs(found.rmse / exact.rmse - 1) <= found.numerical_error).all()
