@@ -1,5 +1,7 @@
 """Monte Carlo recovery: blocks of draws through the compiled inverse, or through root finding where there is none."""
 
+import copy
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from estim import _kernels
 from estim._fast_inverse import Levels, build_levels
 from estim._inverse import invert_rise
 from estim._local import Local
+from estim._normals import LARGEST_NORMAL
 from estim._streams import blocks, in_batches, mapping
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ Block = tuple[np.random.Generator, int]
 
 #: Readings inverted at once by root finding.
 CHUNK = 1 << 14
+#: Ratio of the largest readings that share one compiled inverse.
+WINDOW = 1e3
 
 
 def simulate(
@@ -53,18 +58,37 @@ def prepare(
     """Return the function that works off a block, and the unit of each level's errors."""
     here = float(response._rise(np.array([truth]))[0])
     invert = partial(invert_rise, response._rise, response._grid, response.upper)
-    levels = build_levels(invert, response._grid, response.rounding, truth, here, local, sigma)
-    if levels is not None:
-        return partial(_compiled_block, levels), levels.unit
+    groups = _windows(np.minimum(response._grid.supremum, here + LARGEST_NORMAL * sigma))
+    built = [build_levels(invert, response._grid, response.rounding, truth, here, local, sigma[g]) for g in groups]
+    parts = [(group, levels) for group, levels in zip(groups, built, strict=True) if levels is not None]
+    if len(parts) == len(groups):
+        unit = np.empty(sigma.shape)
+        for group, levels in parts:
+            unit[group] = levels.unit
+        return partial(_compiled_block, parts), unit
     unit = np.full(
         sigma.shape, float(np.ptp(invert(np.array([here, here + sigma.max(), max(here - sigma.max(), 0.0)]))))
     )
     return partial(_block, invert, response._grid.supremum, truth, here, sigma, unit), unit
 
 
-def _compiled_block(levels: Levels, block: Block) -> Array:
+def _windows(top: Array) -> list[npt.NDArray[np.intp]]:
+    """Group the levels whose largest readings are of one size: each group has its own compiled inverse.
+
+    In a window made for much larger readings the smaller ones would lose their digits.
+    """
+    order = np.argsort(top, kind="stable")
+    number = np.floor(np.log(top[order] / top[order[0]]) / math.log(WINDOW))
+    return np.split(order, 1 + np.flatnonzero(np.diff(number)))
+
+
+def _compiled_block(parts: list[tuple[npt.NDArray[np.intp], Levels]], block: Block) -> Array:
     rng, trials = block
-    return np.asarray(_kernels.accumulate(rng, trials, *levels.arguments()))
+    sums = np.empty((sum(len(group) for group, _ in parts), _kernels.SUMS))
+    for i, (group, levels) in enumerate(parts):
+        draws = rng if i == len(parts) - 1 else copy.deepcopy(rng)  # every group sees the same draws
+        sums[group] = _kernels.accumulate(draws, trials, *levels.arguments())
+    return sums
 
 
 def _block(

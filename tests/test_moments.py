@@ -64,7 +64,7 @@ def solved(problem, theta, fraction):
 
 @pytest.mark.parametrize(("problem", "theta", "fraction"), list(cases()))
 def test_the_reported_error_is_honest(problem, theta, fraction):
-    found, (bias, rmse, _, _) = solved(problem, theta, fraction)
+    found, (_, rmse, _, _) = solved(problem, theta, fraction)
     with mpmath.workdps(30):
         assert abs(mpmath.mpf(float(found.rmse[0])) / rmse - 1) <= found.numerical_error[0]
 

@@ -261,6 +261,19 @@ def test_levels_share_their_draws_and_do_not_depend_on_each_other():
         assert alone.clipped_low[0] == together.clipped_low[k]
 
 
+@pytest.mark.parametrize("name", ["identity without end", "growth without end", "square", "logarithm without end"])
+def test_a_level_keeps_its_digits_beside_levels_of_far_more_noise(name):
+    """Each group of levels has a window of its own; the draws are common to all."""
+    made = BY_NAME[name].made
+    sigma = [0.3, 2.0] if name.startswith("log") else [1e12, 0.3, 1e5, 1e30]
+    together = estim.recover(made, 1.0, sigma, trials=20_000, rng=0)
+    for k, one in enumerate(sigma):
+        alone = estim.recover(made, 1.0, one, trials=20_000, rng=0)
+        assert together.rmse[k] == pytest.approx(alone.rmse[0], rel=TWIN_RTOL)
+        assert together.bias[k] == pytest.approx(alone.bias[0], abs=TWIN_RTOL * alone.rmse[0])
+        assert together.clipped_low[k] == alone.clipped_low[0]
+
+
 def test_two_trials_are_the_two_draws_of_the_first_block():
     """By hand: the block's Generator is the first one spawned."""
     z = np.random.default_rng(0).spawn(1)[0].standard_normal(2)
