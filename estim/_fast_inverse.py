@@ -109,7 +109,10 @@ def build_levels(
     shape = _fit(lambda y: (invert(y * top) - lower) / span, grid, rounding, top, EPS * abs(lower) / span)
     if shape is None:
         return None
+    # By the form itself, so that its error cancels near the truth; but the table ends above the smallest truths.
     at_truth = float(shape(np.array([here / top]))[0])
+    if here / top < np.exp2(-_kernels.OCTAVES):
+        at_truth = (truth - lower) / span
     for k in broad:
         out.kind[k], out.gain[k], out.offset[k], out.terms[k] = (
             shape.kind,

@@ -274,6 +274,18 @@ def test_a_level_keeps_its_digits_beside_levels_of_far_more_noise(name):
         assert together.clipped_low[k] == alone.clipped_low[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "theta", "sigma"), [("growth without end", 1.0, 1e14), ("ninth power", 0.01, 0.1), ("cube", 1e-5, 1e-3)]
+)
+def test_a_truth_below_the_table_is_still_the_truth(name, theta, sigma):
+    """Its reading is less than 2^-44 of the largest one. Taken for zero, it would shift the bias by all of theta."""
+    exact = estim.recover(BY_NAME[name].made, theta, sigma, method="exact")
+    found = estim.recover(BY_NAME[name].made, theta, sigma, rng=3, trials=200_000)
+    deviation = math.sqrt((exact.rmse[0] ** 2 - exact.bias[0] ** 2) / found.trials)
+    assert abs(found.bias[0] - exact.bias[0]) < Z_LIMIT * deviation
+    assert abs(found.rmse[0] - exact.rmse[0]) < Z_LIMIT * found.rmse_se[0]
+
+
 def test_two_trials_are_the_two_draws_of_the_first_block():
     """By hand: the block's Generator is the first one spawned."""
     z = np.random.default_rng(0).spawn(1)[0].standard_normal(2)
