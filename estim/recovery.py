@@ -166,7 +166,7 @@ def recover(
     >>> identity = estim.MeanResponse(lambda t: t)
     >>> found = estim.recover(identity, 1.0, [0.1, 1.0], method="exact")
     >>> found.rmse
-    array([0.1       , 0.87064918])
+    array([0.1       , 0.87064877])
     >>> simulated = estim.recover(identity, 1.0, [0.1, 1.0], rng=0)
     >>> bool(abs(simulated.rmse[1] - found.rmse[1]) < 4 * simulated.rmse_se[1])
     True
