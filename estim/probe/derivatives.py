@@ -14,13 +14,15 @@ from estim.probe.calls import Calls, First
 from estim.probe.complex_step import ComplexColumn, complex_column
 from estim.probe.differences import Column, column
 from estim.probe.parameters import Parameters
-from estim.probe.rounding import Noise, rounding_noise
+from estim.probe.rounding import EPS, Noise, rounding_noise
 
 Array = npt.NDArray[np.float64]
 Workers = int | Callable[..., Iterable[Any]]
 
 #: Real step of the check, times the scale of the parameter.
 _CHECK = 2.0**-17
+#: Relative rounding from which a model is said to compute with less than float64.
+_COARSE = 1e-9
 #: Roundings of a reading that complex arithmetic may be off from real arithmetic.
 _REAL = 1e3
 
@@ -74,8 +76,9 @@ class _Check:
             return False
         if self._plainly(parameter, found):
             return True
-        exact = given(parameter)
-        return bool((np.abs(exact.values - found.values) <= exact.error + found.error).all())
+        ladder = given(parameter)
+        agrees = np.abs(ladder.values - found.values) <= ladder.error + found.error
+        return not ladder.kinked and bool(agrees.all())
 
     def _plainly(self, parameter: int, found: ComplexColumn) -> bool:
         given = self.by_differences
@@ -87,11 +90,14 @@ class _Check:
             off = np.abs((above - below) / (2.0 * step) - found.values)
             curved = np.abs(above + below - 2.0 * given.readings) / (2.0 * step)
         size = np.abs(found.values)
-        rounding = 8.0 * given.noise.level / step
-        # A kink makes the reading as curved as it is steep.
-        return bool(
-            ((off <= 1e-4 * size) & (curved <= 1e-3 * size) & (rounding <= 1e-3 * size) | (off + curved == 0.0)).all()
-        )
+        level = given.noise.level
+        # A kink makes the reading as curved as it is steep; a staircase is flat, but for steps seen as noise.
+        with np.errstate(all="ignore"):
+            # What the next term of the series adds when it falls as the first two did.
+            tolerance = 4.0 * level / step + 4.0 * curved**2 / size + 1e-9 * size
+        smooth = (off <= tolerance) & (curved <= 1e-3 * size) & (level / step <= 1e-6 * size)
+        still = (off + curved == 0.0) & (level <= _REAL * EPS * np.abs(given.readings))
+        return bool((smooth | still).all())
 
 
 def differentiate(first: First, parameters: Parameters, workers: Workers = 1, progress: bool = False) -> Derivative:
@@ -125,7 +131,7 @@ def differentiate(first: First, parameters: Parameters, workers: Workers = 1, pr
         if found is not None:
             return found
         columns = list(_shown(map_(by_differences, range(len(x))), len(x), progress))
-    return _assembled(columns, first, parameters)
+    return _assembled(columns, first, parameters, noise)
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,7 @@ def _try_complex(
     return Derivative(jacobian, error, "complex step", ())
 
 
-def _assembled(columns: list[Column], first: First, parameters: Parameters) -> Derivative:
+def _assembled(columns: list[Column], first: First, parameters: Parameters, noise: Noise) -> Derivative:
     jacobian = np.stack([one.values for one in columns], axis=1)
     error = np.stack([one.error for one in columns], axis=1)
     lost = ~np.isfinite(error)
@@ -200,8 +206,10 @@ def _assembled(columns: list[Column], first: First, parameters: Parameters) -> D
         raise ValueError(_no_step(first, parameters, int(j)))
     jacobian[lost] = np.nan
     kinked = [name for name, one in zip(parameters.names, columns, strict=True) if one.kinked]
-    notes = (f"slopes differ on both sides of {', '.join(kinked)}: the error covers both",) if kinked else ()
-    return Derivative(jacobian, error, "differences", notes)
+    notes = [f"slopes differ on both sides of {', '.join(kinked)}: the error covers both"] if kinked else []
+    if noise.relative > _COARSE:
+        notes.append(f"the model computes to {noise.relative:.0e} of its readings only")
+    return Derivative(jacobian, error, "differences", tuple(notes))
 
 
 def _no_step(first: First, parameters: Parameters, parameter: int) -> str:

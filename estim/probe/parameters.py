@@ -28,7 +28,8 @@ class Leaf:
         """Return the value with entries of the vector, as a fresh number or array."""
         if hasattr(self.value, "index") and hasattr(self.value, "to_numpy"):
             return type(self.value)(vector[self.places], index=self.value.index, name=self.value.name)
-        return vector[self.places]
+        entries = vector[self.places]
+        return np.asarray(entries) if isinstance(self.value, np.ndarray) else entries
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,13 @@ class Parameters:
         The columns of a parameter that stands in several places are added up.
         """
         size = len(self.values)
-        if not isinstance(derivative, Mapping | list | tuple) or isinstance(self.tree, Leaf):
+        if not _is_nested(derivative):
             matrix = _as_array(derivative)
             if matrix.shape == (rows, size):
                 return matrix
+            if not isinstance(self.tree, Leaf):
+                msg = f"jac must return shape ({rows}, {size}), readings by parameters; got {matrix.shape}"
+                raise ValueError(msg)
         pairs = list(_pairs(self.tree, derivative))
         kind = object if any(entries.dtype == object for _, entries in pairs) else np.float64
         if any(entries.dtype.kind == "c" for _, entries in pairs):
@@ -65,7 +69,7 @@ class Parameters:
         for leaf, entries in pairs:
             if entries.size != rows * leaf.places.size:
                 shape = (rows, *leaf.places.shape)
-                msg = f"jac must give {leaf.name} derivatives of shape {shape} or (readings, P); got {entries.shape}"
+                msg = f"jac must return shape {shape} for {leaf.name}, readings first; got {entries.shape}"
                 raise ValueError(msg)
             np.add.at(total.T, leaf.places.ravel(), entries.reshape(rows, -1).T)
         return total
@@ -239,9 +243,18 @@ def _pairs(tree: Any, nested: Any) -> Iterator[tuple[Leaf, npt.NDArray[Any]]]:
         yield from _pairs(tree[key], nested[key])
 
 
+def _is_nested(derivative: Any) -> bool:
+    """Tell a structure of arrays from a matrix, which may be written as a list of lists of numbers."""
+    if isinstance(derivative, Mapping):
+        return True
+    return isinstance(derivative, list | tuple) and any(isinstance(part, np.ndarray | Mapping) for part in derivative)
+
+
 def _as_array(values: Any) -> npt.NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind not in "biufcO":
         msg = f"jac must return numbers; got dtype {array.dtype}"
         raise TypeError(msg)
+    if array.dtype.kind in "iu":
+        return array.astype(object)  # whole numbers are exact entries
     return array if array.dtype.kind in "cO" else array.astype(np.float64, copy=False)

@@ -60,12 +60,12 @@ def rounding_noise(
     What a parabola leaves of them is rounding alone (More and Wild, Estimating computational noise, 2011,
     doi:10.1137/100786125, take differences at equal distances; but there rounding follows a pattern that differences
     remove, too). Where most readings on the line are equal, as those of a model that computes in float32 are, the
-    line is lengthened.
+    line is lengthened: rounding to three decimals is then noise, too.
     """
     direction = scales * generic_signs(len(x))
     noise, size = np.full_like(readings, spread), np.abs(readings)
     still = np.arange(len(readings))
-    for octave in (-42, -32, -22, -12):
+    for octave in (-42, -32, -22, -12, -7, -3):
         line = np.array([evaluate(x + 2.0**octave * place * direction) for place in _LINE]) - readings
         table = line[:, still]
         moving = (np.diff(table, axis=0) != 0.0).sum(axis=0) >= len(_LINE) - 3
