@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from estim._graded import completed, eigenvectors, gram_of, identity, log2_above, midpoint, pivoted_cholesky, solve
 from estim.arithmetic import Array, elementwise, matmul
 
-# Covers the rounding of float64 logarithms and exponentials that bound radii.
-_INFLATE = 1 + 1e-6
+# Covers the rounding of the float64 logarithms and exponentials that bound errors, to a relative 1e-6.
+_MARGIN = 1e-6
 # Bits that bounds of radii need.
 _COARSE = 64
 _SPARE = 48
+# Each attempt at least doubles what the one before fell short of: enough for any matrix that fits in memory.
+_ATTEMPTS = 24
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,17 @@ def enclose(
         Of all ``columns`` values; those beyond `rank` are zero.
     """
     precision = bits + bits // 4 + 2 * _SPARE
-    while True:
+    result: Enclosures | None = None
+    for _ in range(_ATTEMPTS):
         with flint.ctx.workprec(precision):
             result, needed = _attempt(matrix_at(), metric, bits, rank, exact)
-        if result is not None:
-            return result
+        if needed <= precision:
+            break
         precision = needed
+    if result is None:
+        msg = f"{precision} bits do not show {rank} positive singular values"
+        raise ArithmeticError(msg)
+    return result
 
 
 def _attempt(matrix: Array, metric: Array | None, bits: int, rank: int, exact: bool) -> tuple[Enclosures | None, int]:
@@ -96,7 +103,14 @@ def _attempt(matrix: Array, metric: Array | None, bits: int, rank: int, exact: b
         vectors = completed(eigenvectors(midpoint(gram), middle_metric, rows, span, reach), middle_metric)
     else:
         vectors = identity(len(gram))
-    return _judge(vectors, gram, matrix, metric, rank), precision
+    result = _judge(vectors, gram, matrix, metric, rank)
+    return result, 2 * precision if exact and _widest(result, rank) > flint.arb(2) ** -bits else precision
+
+
+def _widest(result: Enclosures, rank: int) -> flint.arb:
+    """Return the largest width of an enclosure relative to its value."""
+    widths = ((high - low) / high for low, high in zip(result.lower[:rank], result.upper[:rank], strict=True))
+    return max(widths, default=flint.arb(0))
 
 
 def _judge(vectors: Array, gram: Array, matrix: Array, metric: Array | None, rank: int) -> Enclosures:
@@ -111,19 +125,15 @@ def _judge(vectors: Array, gram: Array, matrix: Array, metric: Array | None, ran
         bounds = elementwise(lambda ball: ball.abs_upper(), fault) + _spread(matrix, vectors, np.diag(inner))
         logs = elementwise(log2_above, bounds).astype(float)
     sizes = np.array([log2_above(square) / 2 for square in squares])
-    error = _relative_errors(logs, sizes)
     if skew >= 1:
         msg = f"the approximate singular vectors are not orthonormal (defect {skew.str(3)}): no enclosure"
         raise ArithmeticError(msg)
     values, lower, upper = (np.full(len(squares), flint.arb(0), dtype=object) for _ in range(3))
     for i in range(min(rank, len(squares))):
+        error = _power_of_two(_log2_error(logs, sizes, i))
         values[i] = squares[i].sqrt().mid()
-        if sizes[i] > -math.inf:
-            low = (1 - flint.arb(error[i])).nonnegative_part()
-            lower[i] = (squares[i] * low / (1 + skew)).sqrt().lower()
-            upper[i] = (squares[i] * (1 + flint.arb(error[i])) / (1 - skew)).sqrt().upper()
-        else:
-            upper[i] = (frobenius(bounds) / (1 - skew)).sqrt().upper()
+        lower[i] = ((squares[i] - error).nonnegative_part() / (1 + skew)).sqrt().lower()
+        upper[i] = ((squares[i] + error) / (1 - skew)).sqrt().upper()
     return Enclosures(values, *_monotone(lower, upper), vectors)
 
 
@@ -137,17 +147,26 @@ def _spread(matrix: Array, vectors: Array, inner: Array) -> Array:
     return np.asarray(cross + cross.T + np.multiply.outer(spread, spread))
 
 
-def _relative_errors(logs: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return e for tau = d_i of every value i; infinite where d_i is zero or e exceeds float64.
+def _log2_error(logs: NDArray[np.float64], sizes: NDArray[np.float64], i: int) -> float:
+    """Bound log2 of e tau^2 for tau = d_i, or in the limit tau -> 0 where that is zero.
 
     `logs` bounds log2 of the entries of F, `sizes` is log2 of d.
     """
-    errors = np.full(len(sizes), math.inf)
-    for i in np.flatnonzero(np.isfinite(sizes)):
-        scale = np.maximum(sizes, sizes[i])
-        with np.errstate(over="ignore"):
-            errors[i] = np.sqrt(np.exp2(2 * (logs - scale - scale[:, None])).sum()) * _INFLATE
-    return errors
+    with np.errstate(invalid="ignore"):  # Zero beside zero.
+        weights = np.nan_to_num(np.minimum(sizes[i] - sizes, 0), nan=0.0, neginf=-np.inf)
+    terms = 2 * (logs + weights + weights[:, None])
+    top = terms.max()
+    if top == -np.inf:
+        return -math.inf
+    return float(top + np.log2(np.exp2(terms - top).sum())) / 2 + _MARGIN
+
+
+def _power_of_two(exponent: float) -> flint.arb:
+    """Return 2**exponent, far outside the range of float64 too."""
+    if exponent == -math.inf:
+        return flint.arb(0)
+    whole = math.floor(exponent)
+    return flint.arb(2.0 ** (exponent - whole)) * flint.arb(2) ** whole
 
 
 def frobenius(balls: Array) -> flint.arb:

@@ -24,6 +24,8 @@ from estim.arithmetic import Array, elementwise, matmul
 _ORTHOGONAL = 4 * np.finfo(float).eps
 # Newton's correction is trusted where it is small; a larger one means two eigenvalues too close to be told apart yet.
 _TRUSTED = 2.0**-8
+# Bits of orthonormality that any matrix handed to Newton and Schulz has: those of a trusted step, squared, less two.
+_ORTHONORMAL_BITS = 14
 
 
 def midpoint(array: Array) -> Array:
@@ -198,8 +200,8 @@ def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span:
     """Double the digits of orthonormal eigenvectors until 2**-bits or until the precision is exhausted."""
     full = flint.ctx.prec
     eye = identity(vectors.shape[1])
-    known, best, stalled, rotated = 40.0, 0.0, 0, False
-    while known < bits and stalled < 4:
+    known, best, stalled, turned = 40.0, 0.0, 0, False
+    while known < bits and stalled < 8:
         # A step needs no more than the digits that it can give.
         with flint.ctx.workprec(min(full, math.ceil(2 * known + 2 * span) + 64)):
             inner = midpoint(matmul(vectors.T, matmul(gram, vectors)))
@@ -211,12 +213,14 @@ def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span:
             gap = values - values[:, None]
             np.fill_diagonal(gap, flint.arb(1))
             step = midpoint((inner + values * excess) / gap)
-            label = connected_components(~(np.abs(step.astype(float)) < _TRUSTED), directed=False)[1]
-            turn = None if rotated else _cluster_rotation(inner, values, relative, label, bits)
-            rotated = turn is not None
-            together = label == label[:, None]
-            change = turn if turn is not None else eye + np.where(together, excess / 2, step)
-            known *= 1 if rotated else 2
+            size = np.abs(step.astype(float))
+            label = connected_components(~(size < _TRUSTED), directed=False)[1]
+            # Pairs so close that the square of their step, which Newton leaves behind, would undo digits.
+            close = (label == label[:, None]) | (np.maximum(size, size.T) > 2 ** (-known / 2))
+            turn = None if turned else _turn(inner, values, excess, np.where(close, step, 0), label, bits)
+            turned = turn is not None
+            change = eye + np.where(close, excess / 2, step) if turn is None else turn
+            known *= 1 if turned else 2
         vectors = midpoint(matmul(vectors, midpoint(change)))
     return vectors
 
@@ -227,22 +231,26 @@ def _relative(inner: Array, values: Array) -> Array:
     return midpoint(inner * inverse * inverse[:, None])
 
 
-def _cluster_rotation(
-    inner: Array, values: Array, relative: Array, label: NDArray[np.int32], bits: int
-) -> Array | None:
-    """Diagonalise, in float64 and relative to its own spread, each cluster of eigenvalues that is not yet diagonal.
+def _turn(inner: Array, values: Array, excess: Array, step: Array, label: NDArray[np.int32], bits: int) -> Array | None:
+    """Rotate close pairs by exactly orthogonal matrices; None where there is nothing to rotate.
 
-    A multiple eigenvalue needs no rotation: any orthonormal basis will do, and its blocks become diagonal anyway.
+    A cluster, whose members share a label, is diagonalised in float64 relative to its own spread. Between other close
+    pairs the step itself is made a rotation. A multiple eigenvalue needs none: its blocks become diagonal anyway.
     """
-    turn = identity(len(relative))
-    found = False
-    for cluster in range(label.max() + 1):
-        (members,) = np.nonzero(label == cluster)
+    relative = _relative(inner, values) + excess
+    count = int(label.max()) + 1
+    apart = label != label[:, None]
+    turn = identity(len(inner)) + np.where(apart, (step - step.T) / 2, 0)
+    found = bool((step * apart != 0).any())
+    turn = orthonormal(midpoint(turn)) if found else turn
+    for members in (np.flatnonzero(label == cluster) for cluster in range(count)):
         block = np.ix_(members, members)
-        if len(members) > 1 and log2_above((relative[block] * relative[block]).sum()) / 2 > -bits:
-            apart = midpoint(inner[block] / values[members[0]]) - identity(len(members))
-            unit = apart * flint.arb(2) ** -math.floor(log2_above((apart * apart).sum()) / 2)
-            turn[block] = orthonormal(elementwise(flint.arb, np.linalg.eigh(unit.astype(float))[1][:, ::-1]))
+        off = relative[block] - np.diag(np.diag(relative[block]))
+        if len(members) > 1 and log2_above((off * off).sum()) / 2 > -bits:
+            spread = midpoint(inner[block] / values[members[0]] + excess[block]) - identity(len(members))
+            unit = spread * flint.arb(2) ** -math.floor(log2_above((spread * spread).sum()) / 2)
+            rotation = orthonormal(elementwise(flint.arb, np.linalg.eigh(unit.astype(float))[1][:, ::-1]))
+            turn[:, members] = midpoint(matmul(turn[:, members], rotation))
             found = True
     return turn if found else None
 
@@ -260,8 +268,8 @@ def completed(vectors: Array, metric: Array | None) -> Array:
 
 
 def orthonormal(columns: Array, metric: Array | None = None) -> Array:
-    """Make columns that are orthonormal to float64 accuracy so to the present precision (Newton and Schulz)."""
+    """Make columns that are nearly orthonormal so to the present precision (Newton and Schulz)."""
     eye = identity(columns.shape[1])
-    for _ in range(math.ceil(math.log2(flint.ctx.prec / 40))):
+    for _ in range(math.ceil(math.log2(flint.ctx.prec / _ORTHONORMAL_BITS))):
         columns = midpoint(matmul(columns, midpoint((3 * eye - gram_of(columns, metric)) / 2)))
     return columns
