@@ -106,13 +106,13 @@ class Linearity(Record):
     actual: float
     """Norm of the whitened change of the readings."""
     ratio: float
-    """actual / predicted; NaN when both are zero."""
+    """actual / predicted; infinite when only the predicted shift is within `error`, NaN when both are."""
     difference: float
     """Norm of the difference between the two changes: below 1, no test can tell them apart."""
     cosine: float
-    """Cosine of the angle between them; NaN when one of them is zero."""
+    """Cosine of the angle between them; NaN when one of them is within `error`."""
     error: float
-    """Bound of what rounding and the error of the derivatives contribute to `difference`."""
+    """Bound of what rounding and the error of the derivatives contribute to each shift and to `difference`."""
 
 
 def linearity(
@@ -176,9 +176,11 @@ def linearity(
 
 def _compared(expected: Array, actual: Array, error: float) -> Linearity:
     predicted, shift = float(np.linalg.norm(expected)), float(np.linalg.norm(actual))
-    ratio = shift / predicted if predicted else np.inf if shift else np.nan
-    cosine = float(expected / predicted @ (actual / shift)) if predicted and shift else np.nan
-    return Linearity(predicted, shift, ratio, float(np.linalg.norm(actual - expected)), min(cosine, 1.0), error)
+    difference = float(np.linalg.norm(actual - expected))
+    if predicted <= error:
+        return Linearity(predicted, shift, np.inf if shift > error else np.nan, difference, np.nan, error)
+    cosine = min(float(expected / predicted @ (actual / shift)), 1.0) if shift > error else np.nan
+    return Linearity(predicted, shift, shift / predicted, difference, cosine, error)
 
 
 def _start(model: Any, bank: Any, params: Any, names: Any) -> tuple[Probed, Calls]:

@@ -5,6 +5,12 @@ rung the error is the change from the rung before (truncation) plus the rounding
 the formula over the step; every reading takes the rung where the sum is smallest. To stop at the first small change, as
 the library does by itself, takes two noisy estimates that happen to agree for a small error.
 
+Why this library, and not as it is: on 28 functions like those of `tests/probe/functions.py` the true error exceeded the
+reported one on 24 with `scipy.differentiate.jacobian` (SciPy 1.17, first step a quarter of the parameter), on 26 with
+jacobi 0.9, on 13 with numdifftools 0.11, which found no number on 4 more, and with the rules here on none, for 26 to 100
+evaluations a parameter where they take 10 to 60. Where the default step suits the function all reach some 1e-13. SciPy
+is there anyway, is well kept, and shows every rung.
+
 notation: ``at(h)`` readings with one parameter moved by h; ``noise`` what rounding does to each reading.
 """
 
@@ -244,17 +250,26 @@ def _next_step(ladders: list[_Ladder], best: Array, error: Array) -> float | Non
 def _kinks(at: _Steps, best: Array, rung: Array, noise: Array) -> Array:
     """Return half the jump of the slope where it jumps at the parameters, else 0.
 
-    The even part of a reading over the step halves with the step for a smooth one, and stays at a kink.
+    The even part of a reading over the step shrinks with the step for a smooth one, and stays at a kink.
     """
     jumps = np.zeros_like(best)
     for step in np.unique(rung[rung > 0.0]):
         rows = rung == step
-        fine, coarse = step / 8.0, step / 4.0
-        here = at(0.0)[rows]
-        with np.errstate(invalid="ignore"):
-            even = np.abs(at(fine)[rows] + at(-fine)[rows] - 2.0 * here) / (2.0 * fine)
-            twice = np.abs(at(coarse)[rows] + at(-coarse)[rows] - 2.0 * here) / (2.0 * coarse)
-            rounding = 4.0 * noise[rows] / fine
-            kinked = (even > 0.75 * twice) & (even > rounding) & (even > 1e-6 * np.abs(best[rows]))
-        jumps[rows] = np.where(kinked, even, 0.0)
+        fine = _even_part(at, step / 8.0)
+        suspect = rows & _stays(fine, _even_part(at, step / 4.0)) & (fine > 1e-6 * np.abs(best))
+        suspect &= fine > 32.0 * noise / step
+        if suspect.any():
+            finest = _even_part(at, step / 64.0)
+            suspect &= _stays(finest, fine) & (finest > 256.0 * noise / step)
+        jumps[suspect] = fine[suspect]
     return jumps
+
+
+def _even_part(at: _Steps, step: float) -> Array:
+    """Return the even part of the change of every reading, over the step, (M,)."""
+    with np.errstate(all="ignore"):
+        return np.abs(at(step) + at(-step) - 2.0 * at(0.0)) / (2.0 * step)
+
+
+def _stays(even: Array, at_larger: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray((even > 0.75 * at_larger) & (even < 1.33 * at_larger))

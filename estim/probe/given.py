@@ -26,7 +26,7 @@ def read_jacobian(given: Any, parameters: Parameters, first: First) -> tuple[Arr
         return matrix, None
     exact = matrix if all(isinstance(entry, Rational) for entry in matrix.flat) else None
     try:
-        return matrix.astype(np.float64), exact
+        return np.array([float(entry) for entry in matrix.flat]).reshape(matrix.shape), exact
     except (TypeError, ValueError) as error:
         msg = f"jac must return real numbers; {error}"
         raise TypeError(msg) from error

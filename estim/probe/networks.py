@@ -36,9 +36,13 @@ class NetworkAt:
 
 
 def nested_parameters(network: Network) -> dict[str, dict[str, Array]]:
-    """Return the factors as nested parameters, in the order of ``network.parameters``."""
+    """Return the factors as nested parameters, in the order of ``network.parameters``.
+
+    Copies: a Layer that stands in two places has parameters of its own in each.
+    """
     return {
-        f"layer{number}": dict(zip(FACTORS, layer.float64, strict=True)) for number, layer in enumerate(network.layers)
+        f"layer{number}": {name: factor.copy() for name, factor in zip(FACTORS, layer.float64, strict=True)}
+        for number, layer in enumerate(network.layers)
     }
 
 

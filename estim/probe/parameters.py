@@ -231,16 +231,20 @@ def _map_leaves(tree: Any, function: Callable[[Leaf], Any]) -> Any:
 
 def _pairs(tree: Any, nested: Any) -> Iterator[tuple[Leaf, npt.NDArray[Any]]]:
     """Yield every leaf with its part of a structure nested in the same way."""
-    if isinstance(tree, Leaf):
+    if isinstance(tree, Leaf) and not isinstance(nested, Mapping):
         yield tree, _as_array(nested)
         return
-    keys = list(tree) if isinstance(tree, dict) else range(len(tree))
-    same = isinstance(nested, Mapping) == isinstance(tree, dict) and isinstance(nested, Mapping | list | tuple)
-    if not same or len(nested) != len(tree) or (isinstance(tree, dict) and set(nested) != set(tree)):
+    if not _nested_alike(tree, nested):
         msg = f"jac must return (readings, P) or be nested like params; got {nested!r:.80}"
         raise ValueError(msg)
-    for key in keys:
+    for key in tree if isinstance(tree, dict) else range(len(tree)):
         yield from _pairs(tree[key], nested[key])
+
+
+def _nested_alike(tree: Any, nested: Any) -> bool:
+    if isinstance(tree, dict):
+        return isinstance(nested, Mapping) and set(nested) == set(tree)
+    return isinstance(tree, list | tuple) and isinstance(nested, list | tuple) and len(nested) == len(tree)
 
 
 def _is_nested(derivative: Any) -> bool:
