@@ -45,10 +45,27 @@ def has_rational_series(normalizer: Normalizer) -> bool:
     return normalizer.taylor is not None and normalizer.taylor(1)[0] is not None
 
 
+def _taylor(normalizer: Normalizer, terms: int) -> list[Any]:
+    """Return the coefficients, after a look at those of a user."""
+    assert normalizer.taylor is not None
+    coefficients = list(normalizer.taylor(terms))
+    if len(coefficients) != terms:
+        msg = (
+            f"normalizer {normalizer.name!r} must give {terms} Taylor coefficients where asked; got {len(coefficients)}"
+        )
+        raise ValueError(msg)
+    if coefficients[0] is not None and not coefficients[0] > 0:
+        msg = f"normalizer {normalizer.name!r} must be positive at zero; got {coefficients[0]}"
+        raise ValueError(msg)
+    return coefficients
+
+
 def in_series(network: Network, bank: Bank, terms: int, factors: Sequence[str]) -> Array:
     """Return the Jacobian over Q[t] / t^terms, (readings, parameters) of ``fmpq_poly``."""
-    known = any(network.normalizer is built_in for built_in in NORMALIZERS.values())
-    weigh = network.normalizer if known else power_series(network.normalizer, terms)
+    weigh: formula.Weigh = network.normalizer
+    if not any(network.normalizer is built_in for built_in in NORMALIZERS.values()):
+        _taylor(network.normalizer, terms + 1)
+        weigh = power_series(network.normalizer, terms)
     with series_terms(terms):
         jacobian = _jacobian(network, bank, _series, flint.fmpq_series([0, 1]), weigh, factors)
         return elementwise(lambda series: flint.fmpq_poly(series.coeffs()), jacobian)
@@ -111,8 +128,7 @@ def _residue_normalizer(
     Like ``estim.attention.normalizers.power_series``, but coefficients are brought into the ring once, and
     a score divisible by p^v takes terms / v of them.
     """
-    assert normalizer.taylor is not None
-    taylor = list(normalizer.taylor(terms + 1))
+    taylor = _taylor(normalizer, terms + 1)
     if taylor[0] is None:
         # log 2 is transcendental: an identity among rationals and it is one for any number in its place.
         taylor[0] = int(np.random.default_rng(0).integers(prime))
