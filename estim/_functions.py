@@ -81,6 +81,12 @@ class ArrayFunction:
         if array.shape != shape:
             msg = f"{self.argument} must return shape {shape} for theta of that shape; got shape {array.shape}"
             raise ValueError(msg)
+        if array.dtype in (np.float32, np.float16):
+            msg = (
+                f"{self.argument} must compute in float64; it returned {array.dtype}, "
+                "whose rounding hides small changes (convert its parameters, not its result)"
+            )
+            raise ValueError(msg)
         if array.dtype.kind == "O":  # Fraction, Decimal, mpmath.mpf
             array = np.array([_number(entry, self.argument) for entry in array.flat]).reshape(shape)
         if array.dtype.kind not in "biuf":

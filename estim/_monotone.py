@@ -43,6 +43,8 @@ def check_monotone(excess: Function, lower: float, upper: float, magnitude: floa
     supremum = math.nan
     if math.isinf(upper):
         theta, values, supremum = _cut_at_limit(theta, values, magnitude)
+        if math.isinf(supremum) and theta[-1] < 2.0**1022:  # it overflowed before the grid ended
+            theta, values = _up_to_overflow(excess, theta, values)
     _require_numbers(theta, values)
     magnitude = max(magnitude, _grain(excess, theta, values, supremum) / EPS)
     _require_one_direction(excess, theta, values, magnitude)
@@ -113,6 +115,21 @@ def _cut_at_limit(theta: Array, values: Array, magnitude: float) -> tuple[Array,
     return theta, values, _limit_by_growth(theta, inside)
 
 
+def _up_to_overflow(excess: Function, theta: Array, values: Array) -> tuple[Array, Array]:
+    """Extend the grid to the last theta at which the mean does not overflow, by bisection."""
+    low, high = theta[-1], 2.0 * theta[-1] - theta[0] + 1.0
+    more: list[tuple[float, float]] = []
+    while low < (middle := 0.5 * (low + high)) < high:
+        value = float(excess(np.array([middle]))[0])
+        if math.isfinite(value):
+            low = middle
+            more.append((middle, value))
+        else:
+            high = middle
+    found = np.array(more).reshape(-1, 2)
+    return np.concatenate([theta, found[:, 0]]), np.concatenate([values, found[:, 1]])
+
+
 def _limit_by_growth(theta: Array, values: Array) -> float:
     """Return infinity for a mean that keeps growing, or refuse: increments per doubling like k^-a, a > 1, sum up."""
     middle, last = 512, 1023
@@ -168,7 +185,8 @@ def _require_one_direction(excess: Function, theta: Array, values: Array, magnit
 
 def _refine(excess: Function, sign: float, theta: Array, rise: Array) -> tuple[Array, Array]:
     """Put seven more points into each cell whose slope is below both of its neighbours' (at most 48 cells)."""
-    slope = np.diff(rise) / np.diff(theta)
+    with np.errstate(over="ignore"):
+        slope = np.diff(rise) / np.diff(theta)
     padded = np.concatenate([[np.inf], slope, [np.inf]])
     low = np.flatnonzero((slope <= padded[:-2]) & (slope <= padded[2:]))
     low = low[np.argsort(slope[low], kind="stable")][:48]

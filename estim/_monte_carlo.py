@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -121,12 +121,24 @@ def _sum(
     """Add the blocks' sums in their order, with Neumaier's compensation: the same bits whoever computed them."""
     total = lost = np.zeros(())
     for batch in in_batches(work):
-        for (_, trials), sums in zip(batch, map_(run, batch), strict=True):
+        for (_, trials), sums in zip(batch, _results(map_, run, batch), strict=True):
             new = total + sums
             lost = lost + np.where(np.abs(total) >= np.abs(sums), (total - new) + sums, (sums - new) + total)
             total = new
             advance(trials)
     return np.asarray(total + lost)
+
+
+def _results(map_: Callable[..., Iterable[Any]], run: Callable[[Block], Array], batch: list[Block]) -> Iterator[Array]:
+    """Yield one result for each block, or say that the user's map gave another number of them."""
+    count = 0
+    results = map_(run, batch)
+    for result in results if isinstance(results, Iterable) else ():
+        count += 1
+        yield result
+    if count != len(batch):
+        msg = f"workers, a map-like callable, must yield one result for each of {len(batch)} calls; it yielded {count}"
+        raise ValueError(msg)
 
 
 class _Bar:

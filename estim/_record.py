@@ -15,6 +15,15 @@ class Record:
     nested lists.
     """
 
+    def __post_init__(self) -> None:
+        """Make the arrays of a frozen record read-only."""
+        for name in self._fields():
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray):
+                view = value.view()
+                view.flags.writeable = False
+                object.__setattr__(self, name, view)
+
     @classmethod
     def _fields(cls) -> dict[str, Any]:
         return {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -45,8 +54,12 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Rebuild a record from `to_json`; raises ValueError as `from_dict`."""
-        return cls.from_dict(json.loads(text))
+        """Rebuild a record from `to_json`; raises ValueError as `from_dict`, and when the text is no JSON object."""
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
+            msg = f"{cls.__name__} must come from a JSON object; got {type(fields).__name__}"
+            raise ValueError(msg)
+        return cls.from_dict(fields)
 
     def __repr__(self) -> str:
         """Show the fields, arrays shortened."""

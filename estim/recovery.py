@@ -212,11 +212,11 @@ def _check(response: MeanResponse, theta: float, sigma: npt.ArrayLike, trials: i
     if not isinstance(response, MeanResponse):
         msg = f"response must be an estim.MeanResponse; got {type(response).__name__}"
         raise TypeError(msg)
-    if method not in ("monte-carlo", "exact"):
+    if not isinstance(method, str) or method not in ("monte-carlo", "exact"):
         msg = f"method must be 'monte-carlo' or 'exact'; got {method!r}"
         raise ValueError(msg)
     truth = np.asarray(theta)
-    if truth.ndim != 0 or truth.dtype.kind not in "biuf":
+    if truth.ndim != 0 or truth.dtype.kind not in "iuf":
         msg = f"theta must be a real number; got {theta!r}"
         raise TypeError(msg)
     if not response.lower <= float(truth) <= response.upper or math.isinf(float(truth)):
@@ -244,7 +244,7 @@ def _check(response: MeanResponse, theta: float, sigma: npt.ArrayLike, trials: i
 def check_sigma(sigma: npt.ArrayLike) -> Array:
     """Return noise levels as a fresh 1-D float64 array, or raise."""
     levels = np.asarray(sigma)
-    if levels.dtype.kind not in "biuf":
+    if levels.dtype.kind not in "iuf":
         msg = f"sigma must be real; got dtype {levels.dtype}"
         raise TypeError(msg)
     if levels.ndim > 1 or levels.size == 0:
@@ -254,6 +254,10 @@ def check_sigma(sigma: npt.ArrayLike) -> Array:
     bad = ~((levels > 0.0) & np.isfinite(levels))
     if bad.any():
         msg = f"sigma must be positive and finite; got {levels[bad][0]} at entry {int(np.argmax(bad))}"
+        raise ValueError(msg)
+    extreme = (levels < 1e-290) | (levels > 1e290)
+    if extreme.any():
+        msg = f"sigma must lie between 1e-290 and 1e290 (choose other units); got {levels[extreme][0]}"
         raise ValueError(msg)
     return levels
 
@@ -309,10 +313,10 @@ def _accuracy_notes(levels: Array, error: Array) -> tuple[str, ...]:
 
 def _rarity_notes(levels: Array, rmse: Array, se: Array, exact: Array, trials: int) -> tuple[str, ...]:
     """Say where readings too rare for this many trials carry the error: simulation and its standard error miss it."""
-    missed = np.abs(rmse - exact) > 6.0 * se + 1e-9 * exact
+    missed = (np.abs(rmse - exact) > 6.0 * se + 1e-9 * exact) & (exact > 0.0)
     if not missed.any():
         return ()
-    k = int(np.argmax(np.abs(rmse - exact) / exact * missed))
+    k = int(np.argmax(missed))
     return (
         f"At sigma = {levels[k]:.3g} the error is carried by readings too rare for {trials} trials: "
         f"the exact RMSE is {exact[k]:.4g}; "

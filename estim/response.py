@@ -33,7 +33,7 @@ class MeanResponse:
         The domain of theta, in the units of the parameter. `upper` may be infinite; the attainable range is then half
         open, and its limit is found, or refused with a sentence.
     derivative : callable, optional
-        ``derivative(theta) -> d mean / d theta``. Without it, slopes are extrapolated differences.
+        ``derivative(theta) -> d mean / d theta``. Without it, slopes come from the response's values.
     name : str, optional
         Shown in summaries and on plots.
 
@@ -177,10 +177,13 @@ class MeanResponse:
         )
 
     def _set_domain(self, lower: float, upper: float) -> None:
-        self.lower = _finite(lower, "lower")
-        self.upper = float(upper)
+        self.lower, self.upper = _finite(lower, "lower"), _number(upper, "upper")
         if not self.upper > self.lower:
             msg = f"upper must be greater than lower; got lower = {lower!r}, upper = {upper!r}"
+            raise ValueError(msg)
+        span = self.upper - self.lower
+        if math.isfinite(self.upper) and not 1e-290 < span < 1e300:
+            msg = f"upper - lower must lie between 1e-290 and 1e300, or be infinite; got {span:g}: choose other units"
             raise ValueError(msg)
 
     def _adopt(self, function: Callable[..., Any], argument: str) -> ArrayFunction:
@@ -263,7 +266,7 @@ class MeanResponse:
 
     @property
     def has_derivative(self) -> bool:
-        """Whether the derivative was given; if not, slopes are extrapolated differences."""
+        """Whether the derivative was given; if not, slopes come from the response's values."""
         return self._derivative is not None
 
     def _raw_excess(self, theta: Array) -> Array:
@@ -278,9 +281,9 @@ class MeanResponse:
 
     def _inside(self, theta: npt.ArrayLike) -> Array:
         values = _reals(theta, "theta")
-        outside = (values < self.lower) | (values > self.upper)
+        outside = (values < self.lower) | (values > self.upper) | np.isinf(values)
         if outside.any():
-            msg = f"theta must lie in [{self.lower:g}, {self.upper:g}]; got {values[outside].flat[0]:g}"
+            msg = f"theta must be finite and lie in [{self.lower:g}, {self.upper:g}]; got {values[outside].flat[0]:g}"
             raise ValueError(msg)
         return values
 
@@ -320,9 +323,8 @@ class MeanResponse:
     def slope(self, theta: npt.ArrayLike) -> Any:
         """Evaluate d mean / d theta; arguments, result and errors as for calling the response.
 
-        Without a given derivative it is found by `scipy.differentiate.derivative` (extrapolated differences,
-        one-sided at the ends). At an end where the response has order p (excess like theta^p) it is exactly 0 for p >
-        1 and infinite for p < 1.
+        Without a given derivative it comes from Chebyshev series through values of the response. At an end where the
+        response has order p (excess like theta^p) it is exactly 0 for p > 1 and infinite for p < 1.
         """
         return self._map(self._slope, theta)
 
@@ -377,8 +379,16 @@ class MeanResponse:
         return result[()]
 
 
+def _number(value: float, argument: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        msg = f"{argument} must be a real number; got {value!r}"
+        raise TypeError(msg) from error
+
+
 def _finite(value: float, argument: str) -> float:
-    number = float(value)
+    number = _number(value, argument)
     if not math.isfinite(number):
         msg = f"{argument} must be finite; got {value!r}"
         raise ValueError(msg)

@@ -412,6 +412,9 @@ BAD = [
     ({"sigma": -0.1}, ValueError, "sigma must be positive and finite; got -0.1 at entry 0"),
     ({"sigma": [0.1, math.nan]}, ValueError, "sigma must be positive and finite; got nan at entry 1"),
     ({"sigma": [0.1, 0.2, math.inf]}, ValueError, "sigma must be positive and finite; got inf at entry 2"),
+    ({"sigma": 1e-300}, ValueError, "sigma must lie between 1e-290 and 1e290 (choose other units); got 1e-300"),
+    ({"sigma": True}, TypeError, "sigma must be real; got dtype bool"),
+    ({"theta": True}, TypeError, "theta must be a real number; got True"),
     ({"sigma": []}, ValueError, "sigma must be a number or a non-empty 1-D array; got shape (0,)"),
     ({"sigma": [[0.1]]}, ValueError, "sigma must be a number or a non-empty 1-D array; got shape (1, 1)"),
     ({"sigma": "0.1"}, TypeError, "sigma must be real; got dtype <U3"),
@@ -578,3 +581,16 @@ def test_the_ends_of_the_domain_are_thetas_like_others(theta):
     found = estim.recover(made, theta, [0.01, 0.3, 10.0], trials=200_000, rng=3)
     assert np.abs((found.rmse - exact.rmse) / found.rmse_se).max() < Z_LIMIT
     assert (exact.clipped_low if theta == 0.0 else exact.clipped_high)[0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("workers", [lambda function, items: [], lambda function, items: None])
+def test_a_map_that_loses_results_is_named(workers):
+    response = estim.MeanResponse(lambda t: t, upper=2.0)
+    with pytest.raises(ValueError, match=r"workers, a map-like callable, must yield one result for each of 1 calls"):
+        estim.recover(response, 1.0, 0.1, trials=10, rng=0, workers=workers)
+
+
+def test_the_arrays_of_a_record_are_read_only():
+    found = estim.recover(estim.MeanResponse(lambda t: t, upper=2.0), 1.0, 0.1, method="exact")
+    with pytest.raises(ValueError, match="read-only"):
+        found.rmse[0] = 0.0

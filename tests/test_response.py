@@ -1,6 +1,7 @@
 import copy
 import math
 import pickle
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -160,7 +161,7 @@ def test_nan_stays_nan_beside_numbers(problem):
 def test_theta_outside_the_domain_is_refused(outside):
     response = MeanResponse(np.tanh, upper=2.0)
     for method in (response, response.excess, response.slope):
-        with pytest.raises(ValueError, match=r"^theta must lie in \[0, 2\]; got ") as caught:
+        with pytest.raises(ValueError, match=r"^theta must be finite and lie in \[0, 2\]; got ") as caught:
             method([1.0, outside])
         assert str(caught.value).endswith(f"got {outside:g}")
 
@@ -313,3 +314,22 @@ def test_making_a_response_takes_about_three_thousand_evaluations():
 
     MeanResponse(tanh, upper=2.0)
     assert 1000 < calls < 4500
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"lower": "a"}, TypeError, "lower must be a real number; got 'a'"),
+        ({"upper": None}, TypeError, "upper must be a real number; got None"),
+        ({"lower": -1.7e308, "upper": 1.7e308}, ValueError, "upper - lower must lie between 1e-290 and 1e300"),
+        ({"upper": 1e-320}, ValueError, "upper - lower must lie between 1e-290 and 1e300"),
+    ],
+)
+def test_a_domain_that_is_none_is_refused(options, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        MeanResponse(np.tanh, **options)
+
+
+def test_a_function_in_float32_is_told_to_compute_in_float64():
+    with pytest.raises(ValueError, match="function must compute in float64; it returned float32"):
+        MeanResponse(lambda t: np.asarray(t, np.float32) ** 2, upper=2.0)

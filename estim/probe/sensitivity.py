@@ -95,6 +95,7 @@ class Sensitivity(Record):
     def __post_init__(self) -> None:
         """Make enumeration members of the status words that JSON holds."""
         object.__setattr__(self, "status", tuple(Status(word) for word in self.status))
+        super().__post_init__()
 
     @property
     def counts(self) -> dict[Status, int]:
