@@ -51,7 +51,7 @@ def _taylor(normalizer: Normalizer, terms: int) -> list[Any]:
     coefficients = list(normalizer.taylor(terms))
     if len(coefficients) != terms:
         msg = (
-            f"normalizer {normalizer.name!r} must give {terms} Taylor coefficients where asked; got {len(coefficients)}"
+            f"normalizer {normalizer.name!r} must give {terms} Taylor coefficients when asked; got {len(coefficients)}"
         )
         raise ValueError(msg)
     if coefficients[0] is not None and not coefficients[0] > 0:

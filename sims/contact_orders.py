@@ -17,6 +17,7 @@ from sims.fixtures import chain_bank, matrix_bank, matrix_network, scalar_chain
 NAME = "contact-orders"
 SCALES = ("0.04", "0.02")
 CHAIN_FACTORS = ("query", "key")
+CHAINS = ((4, 4), (5, 8), (6, 8), (5, 4))
 MATRIX_INPUTS = (8, 10, 12, 14, 16, 20, 24, 30, 48)
 CHAIN_INPUTS = (1, 2, 3, 4, 5, 6)
 WHY = (
@@ -47,7 +48,7 @@ def run(*, progress: bool = False) -> dict[str, Any]:
     say("slopes of the chain of depth four")
     slopes = estim.contact_slopes(scalar_chain(4, 1), chain_bank(), SCALES, factors=CHAIN_FACTORS)
     chains = []
-    for depth, inputs in ((4, 4), (5, 8), (6, 8), (5, 4)):
+    for depth, inputs in CHAINS:
         say(f"chain of depth {depth}, {inputs} inputs")
         bank = chain_bank() if inputs == 4 else token_pairs(inputs)
         chains.append({"depth": depth, "inputs": inputs, **chain_orders(depth, bank).to_dict()})
