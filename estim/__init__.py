@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from estim.probe.sensitivity import Sensitivity as Sensitivity
     from estim.probe.sensitivity import Status as Status
     from estim.probe.sensitivity import sensitivity as sensitivity
-    from estim.recovery import Recovery as Recovery
-    from estim.recovery import recover as recover
-    from estim.response import MeanResponse as MeanResponse
+    from estim.recovery.recovery import Recovery as Recovery
+    from estim.recovery.recovery import recover as recover
+    from estim.recovery.response import MeanResponse as MeanResponse
     from estim.singular_values import Spectrum as Spectrum
     from estim.singular_values import spectrum as spectrum
 
 _HOME = {
     "Batches": "probe.batches",
     "ContactOrders": "contact",
-    "MeanResponse": "response",
-    "Recovery": "recovery",
+    "MeanResponse": "recovery.response",
+    "Recovery": "recovery.recovery",
     "Sensitivity": "probe.sensitivity",
     "Spectrum": "singular_values",
     "Status": "probe.sensitivity",
     "contact_orders": "contact",
     "contact_slopes": "contact",
     "linearity": "probe.along",
-    "recover": "recovery",
+    "recover": "recovery.recovery",
     "response_along": "probe.along",
     "sensitivity": "probe.sensitivity",
     "spectrum": "singular_values",

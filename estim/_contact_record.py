@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim._plain import frozen_rows, number, plain_fields
-from estim._record import Record
 from estim.arithmetic import Array
+from estim.record import Record
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import mpmath
 import numpy as np
 
 from estim._plain import frozen, number, plain_fields
-from estim._record import Record
 from estim.arithmetic import Array
+from estim.record import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

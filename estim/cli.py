@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from estim.response import MeanResponse
+from estim.recovery.response import MeanResponse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +88,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def _recover(options: argparse.Namespace) -> int:
-    from estim.recovery import recover
+    from estim.recovery.recovery import recover
 
     if options.plot:
         check_picture(options.plot)
@@ -105,7 +105,7 @@ def _recover(options: argparse.Namespace) -> int:
 
 
 def _sensitivity(options: argparse.Namespace) -> int:
-    from estim._files import load_data
+    from estim.files import load_data
     from estim.probe.sensitivity import sensitivity
 
     if options.plot:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from estim.probe.sensitivity import Sensitivity
-    from estim.recovery import Recovery
+    from estim.recovery.recovery import Recovery
 
 #: Okabe and Ito's palette, told apart by colour-blind readers and in grey.
 BLACK, ORANGE, BLUE, GREEN, VERMILION, GREY = "#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#7F7F7F"

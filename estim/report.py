@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
     from estim.probe.sensitivity import Sensitivity
-    from estim.recovery import Recovery
+    from estim.recovery.recovery import Recovery
 
 Array = npt.NDArray[np.float64]
 

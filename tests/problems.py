@@ -276,7 +276,7 @@ def reference_moments(problem: Response, theta: float, sigma: float):
     """Return bias, RMSE and the fractions clipped low and high by 30-digit quadrature over the noise.
 
     The plain definition, estimate = inverse(clipped reading), in pieces between the clips and the kinks. Nothing of
-    it is shared with `estim._moments`, which integrates over theta, by parts.
+    it is shared with `estim.recovery.moments`, which integrates over theta, by parts.
     """
     response = problem.made
     with mpmath.workdps(30):

@@ -69,7 +69,7 @@ def test_the_version_is_that_of_the_distribution():
 
 
 def test_importing_a_submodule_leaves_the_public_function_in_place():
-    run("import estim, estim.recovery, estim.response; assert callable(estim.recover)")
+    run("import estim, estim.recovery, estim.recovery.response; assert callable(estim.recover)")
 
 
 def test_the_package_says_that_it_is_typed():

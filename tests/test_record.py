@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import estim
-from estim._record import Record
+from estim.record import Record
 
 
 def exact_at_the_lower_end():

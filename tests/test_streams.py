@@ -4,7 +4,7 @@ import threading
 import numpy as np
 import pytest
 
-from estim._streams import BATCH, BLOCK, blocks, check_workers, generator, in_batches, mapping
+from estim.streams import BATCH, BLOCK, blocks, check_workers, generator, in_batches, mapping
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**100, [1, 2], np.random.SeedSequence(3)])

@@ -28,7 +28,7 @@ from estim.attention.bank import Bank
 from estim.attention.exceptional import exceptional
 from estim.attention.layer import Layer
 from estim.attention.normalizers import Normalizer
-from estim.response import MeanResponse
+from estim.recovery.response import MeanResponse
 
 Floats = NDArray[np.float64]
 

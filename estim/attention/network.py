@@ -25,7 +25,7 @@ from estim.attention.layer import (
 )
 from estim.attention.mean_response import mean_response
 from estim.attention.normalizers import Normalizer, find_normalizer
-from estim.response import MeanResponse
+from estim.recovery.response import MeanResponse
 
 
 @dataclass(frozen=True, repr=False, init=False)

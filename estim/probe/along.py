@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim._record import Record
 from estim.probe.calls import Calls, first_calls
 from estim.probe.derivatives import scales_of
 from estim.probe.models import Probed, as_callable, probe
 from estim.probe.noise import Whitening, whitening
 from estim.probe.rounding import EPS, rounding_noise
-from estim.response import MeanResponse
+from estim.record import Record
+from estim.recovery.response import MeanResponse
 
 Array = npt.NDArray[np.float64]
 

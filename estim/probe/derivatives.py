@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim._streams import mapping
 from estim.probe.calls import Calls, First
 from estim.probe.complex_step import ComplexColumn, complex_column
 from estim.probe.differences import Column, column
 from estim.probe.parameters import Parameters
 from estim.probe.rounding import EPS, Noise, rounding_noise
+from estim.streams import mapping
 
 Array = npt.NDArray[np.float64]
 Workers = int | Callable[..., Iterable[Any]]

@@ -12,7 +12,6 @@ notation: rows of `directions` are unit vectors in parameter space; D = diag(n).
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt

@@ -44,9 +44,11 @@ def probe_matrix(
         raise ValueError(msg)
     dropped = readings - int(np.count_nonzero(kept))
     notes = (f"{dropped} readings that are NaN were left out.",) if dropped else ()
+    whole = bool(kept.all())
     return Probed(
-        readings=np.full(int(kept.sum()), np.nan), jacobian=values if kept.all() else values[kept], error=None if error is None else error[kept],
-        parameters=point, names=named, groups=_words(groups, count, "groups") or ("all",) * count, inputs=owner[kept],
+        readings=np.full(int(kept.sum()), np.nan), jacobian=values if whole else values[kept],
+        error=None if error is None else error[kept], parameters=point,
+        names=named, groups=_words(groups, count, "groups") or ("all",) * count, inputs=owner[kept],
         derivative="given", tangents=None, exact=None if exact is None else exact[kept], notes=notes,
         kept=np.flatnonzero(kept), total=readings,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim._record import Record
+from estim.record import Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,9 +15,9 @@ import numpy as np
 from scipy import integrate, optimize, special
 
 import estim
-from estim._local import local_difference
-from estim._moments import exact_moments
-from estim._monte_carlo import prepare
+from estim.recovery.local import local_difference
+from estim.recovery.moments import exact_moments
+from estim.recovery.monte_carlo import prepare
 from sims.recovery import SIGMAS
 from sims.recovery import response as declared_fixture
 

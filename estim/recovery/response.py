@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim._functions import ArrayFunction
-from estim._monotone import EPS, Monotone, check_monotone
+from estim.recovery.functions import ArrayFunction
+from estim.recovery.monotone import EPS, Monotone, check_monotone
 
 Array = npt.NDArray[np.float64]
 
@@ -331,7 +331,7 @@ class MeanResponse:
     def _slope(self, theta: Array) -> Array:
         if self._derivative is not None:
             return self._derivative(theta)
-        from estim._differences import slope
+        from estim.recovery.slopes import slope
 
         return slope(self._rise, self._grid, self.lower, self.upper, theta, self.rounding)
 
@@ -369,7 +369,7 @@ class MeanResponse:
 
     def invert_excess(self, e: npt.ArrayLike, *, clip: bool = True) -> Any:
         """Find theta whose excess over m(lower) is e; arguments, result and errors as for `invert`."""
-        from estim._inverse import invert_rise
+        from estim.recovery.inverse import invert_rise
 
         rise = self._grid.sign * _reals(e, "e")
         result = np.full(rise.shape, np.nan)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estim import MeanResponse
-from estim._inverse import order_at_end
+from estim.recovery.inverse import order_at_end
 from tests.problems import BY_NAME, RESPONSES, named, tagged
 from tests.tolerances import EPS, FORMULA_RTOL, INVERSE_RTOL
 

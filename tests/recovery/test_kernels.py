@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from numba import njit
+from tests.recovery.test_fast_inverse import built, scale_of
 
-from estim import _kernels
-from estim._kernels import CELL_BITS, COEFFICIENTS, END, OCTAVES, ROOT, ROOT_OF_EVEN, ROWS, START, TABLE
+from estim.recovery import kernels
+from estim.recovery.kernels import CELL_BITS, COEFFICIENTS, END, OCTAVES, ROOT, ROOT_OF_EVEN, ROWS, START, TABLE
 from tests.problems import BY_NAME
-from tests.test_fast_inverse import built, scale_of
 from tests.tolerances import EPS, SUMMATION_RTOL
 
 both = pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "python"])
@@ -21,7 +21,7 @@ def form(kernel, compiled):
 def test_readings_are_shifted_scaled_clipped_and_counted(compiled):
     z = np.array([-3.0, -1.0, 0.0, 1.0, 2.5, 4.0])
     y = np.empty_like(z)
-    low, high = form(_kernels._read, compiled)(z, 0.25, 0.25, y)
+    low, high = form(kernels._read, compiled)(z, 0.25, 0.25, y)
     assert np.array_equal(y, np.clip(0.25 + 0.25 * z, 0.0, 1.0))
     assert (low, high) == (2, 1)  # a reading on an end counts as clipped there
 
@@ -32,7 +32,7 @@ def test_the_polynomial_is_the_one_of_its_coefficients(compiled, terms):
     rng = np.random.default_rng(terms)
     w, c = rng.random(100), rng.normal(size=terms)
     p = np.empty_like(w)
-    form(_kernels._horner, compiled)(w, 2.0, -1.0, c, p)
+    form(kernels._horner, compiled)(w, 2.0, -1.0, c, p)
     v = 2.0 * w - 1.0
     bound = 8 * EPS * np.polynomial.polynomial.polyval(np.abs(v), np.abs(c))
     assert (np.abs(p - np.polynomial.polynomial.polyval(v, c)) <= bound * terms).all()
@@ -40,7 +40,7 @@ def test_the_polynomial_is_the_one_of_its_coefficients(compiled, terms):
 
 def table_of_places():
     """A table whose first coefficient is the row's own number and whose second is one: it answers row + place."""
-    table = np.zeros((2 * ROWS, _kernels.COLUMNS))
+    table = np.zeros((2 * ROWS, kernels.COLUMNS))
     table[:, 0] = np.arange(2 * ROWS)
     table[:, 1] = 1.0
     table[:, END] = 1.0
@@ -55,7 +55,7 @@ def test_the_look_up_finds_the_cell_and_the_place_in_it(compiled):
     y = np.concatenate([x, 1.0 - x[x > 1e-3]])
     x = np.minimum(y, 1.0 - y)
     scratch, cell, p = np.empty_like(y), np.empty(y.size, np.int64), np.empty_like(y)
-    form(_kernels._look_up, compiled)(y, table_of_places(), np.zeros(0, np.int64), scratch, cell, p)
+    form(kernels._look_up, compiled)(y, table_of_places(), np.zeros(0, np.int64), scratch, cell, p)
     octave = np.floor(np.log2(x))
     place = (x / np.exp2(octave) - 1.0) * 2**CELL_BITS
     row = 1 + (octave + OCTAVES + 1) * 2**CELL_BITS + np.floor(place) + ROWS * (y > 0.5)
@@ -67,7 +67,7 @@ def test_the_look_up_finds_the_cell_and_the_place_in_it(compiled):
 def test_the_ends_and_the_middle_have_rows_of_their_own(compiled):
     y = np.array([0.0, 5e-324, 2.0 ** (-OCTAVES - 2), 0.5, np.nextafter(0.5, 1.0), 1.0, np.nextafter(1.0, 0.0)])
     scratch, cell, p = np.empty_like(y), np.empty(y.size, np.int64), np.empty_like(y)
-    form(_kernels._look_up, compiled)(y, table_of_places(), np.zeros(0, np.int64), scratch, cell, p)
+    form(kernels._look_up, compiled)(y, table_of_places(), np.zeros(0, np.int64), scratch, cell, p)
     assert list(cell) == [0, 0, 0, ROWS - 1, 2 * ROWS - 2, ROWS, ROWS]
 
 
@@ -85,7 +85,7 @@ def test_a_split_cell_is_searched_for_the_stretch_of_the_place(compiled):
     places = np.array([0.05, 0.2, 0.6, 0.99, 0.1])
     y = 0.25 * (1.0 + places / 2**CELL_BITS)
     scratch, cell, p = np.empty_like(y), np.empty(y.size, np.int64), np.empty_like(y)
-    form(_kernels._look_up, compiled)(y, table, first, scratch, cell, p)
+    form(kernels._look_up, compiled)(y, table, first, scratch, cell, p)
     number = np.array([0, 1, 2, 3, 1])
     exact = ~np.isclose(places, 0.1, atol=1e-9, rtol=0.0)  # the cut itself is rounded to either side
     assert np.array_equal((cell - row)[exact], number[exact])
@@ -96,7 +96,7 @@ def test_a_split_cell_is_searched_for_the_stretch_of_the_place(compiled):
 def test_errors_are_summed_in_powers_one_two_and_four(compiled):
     p = np.random.default_rng(0).random(512)
     sums = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    form(_kernels._add_errors, compiled)(p, 0.3, sums)
+    form(kernels._add_errors, compiled)(p, 0.3, sums)
     d = p - 0.3
     assert np.allclose(sums, [1 + d.sum(), 2 + (d**2).sum(), 3 + (d**4).sum(), 4, 5], rtol=SUMMATION_RTOL)
 
@@ -106,7 +106,7 @@ def test_errors_with_a_root_are_summed_alike(compiled):
     rng = np.random.default_rng(0)
     y, p = rng.random(512), rng.random(512)
     sums = np.zeros(5)
-    form(_kernels._add_root_errors, compiled)(y, p, 0.3, sums)
+    form(kernels._add_root_errors, compiled)(y, p, 0.3, sums)
     d = np.sqrt(y) * p - 0.3
     assert np.allclose(sums[:3], [d.sum(), (d**2).sum(), (d**4).sum()], rtol=SUMMATION_RTOL)
 
@@ -126,13 +126,13 @@ def test_the_python_of_the_whole_loop_gives_the_compiled_sums(name, fraction, mo
     problem = BY_NAME[name]
     levels = built(problem.made, problem.theta, fraction * scale_of(problem.made, problem.theta))
     names = ("_read", "_horner", "_look_up", "_add_errors", "_add_root_errors", "factor")
-    for trials in (1, 3, _kernels.CHUNK, 2 * _kernels.CHUNK + 5):
-        compiled = _kernels.accumulate(np.random.default_rng(2), trials, *levels.arguments())
+    for trials in (1, 3, kernels.CHUNK, 2 * kernels.CHUNK + 5):
+        compiled = kernels.accumulate(np.random.default_rng(2), trials, *levels.arguments())
         with monkeypatch.context() as patch:
             for kernel in names:
-                patch.setattr(_kernels, kernel, getattr(_kernels, kernel).py_func)
-            patch.setattr(_kernels, "standard_normal", lambda rng: rng.standard_normal())
-            plain = _kernels.accumulate.py_func(np.random.default_rng(2), trials, *levels.arguments())
+                patch.setattr(kernels, kernel, getattr(kernels, kernel).py_func)
+            patch.setattr(kernels, "standard_normal", lambda rng: rng.standard_normal())
+            plain = kernels.accumulate.py_func(np.random.default_rng(2), trials, *levels.arguments())
         assert np.array_equal(compiled[:, 3:], plain[:, 3:])
         size = np.sqrt(trials * plain[:, 1])
         assert (np.abs(compiled[:, 0] - plain[:, 0]) <= SUMMATION_RTOL * size).all()
@@ -142,11 +142,11 @@ def test_the_python_of_the_whole_loop_gives_the_compiled_sums(name, fraction, mo
 def test_root_of_even_differs_from_root_in_its_variable_alone():
     y = np.linspace(0.01, 1.0, 50)
     c = np.array([1.0, 2.0, 3.0, 4.0])
-    none, first = np.zeros((1, _kernels.COLUMNS)), np.zeros(0, np.int64)
+    none, first = np.zeros((1, kernels.COLUMNS)), np.zeros(0, np.int64)
     for compiled in (True, False):
-        for kind, w in ((ROOT, np.sqrt(y)), (ROOT_OF_EVEN, y), (_kernels.POLYNOMIAL, y)):
+        for kind, w in ((ROOT, np.sqrt(y)), (ROOT_OF_EVEN, y), (kernels.POLYNOMIAL, y)):
             x, cell, p = np.empty_like(y), np.empty(y.size, np.int64), np.empty_like(y)
-            form(_kernels.factor, compiled)(kind, y, 1.0, 0.0, c, none, first, x, cell, p)
+            form(kernels.factor, compiled)(kind, y, 1.0, 0.0, c, none, first, x, cell, p)
             assert np.allclose(p, np.polynomial.polynomial.polyval(w, c), rtol=1e-14)
 
 
@@ -157,23 +157,23 @@ def test_kernels_work_inside_another_compiled_function():
 
     @njit
     def caller(rng, trials, kind, scale, shift, gain, offset, truth, terms, coefficients, table, first):
-        return _kernels.accumulate(
+        return kernels.accumulate(
             rng, trials, kind, scale, shift, gain, offset, truth, terms, coefficients, table, first
         )
 
     inside = caller(np.random.default_rng(3), 1000, *levels.arguments())
-    assert np.array_equal(inside, _kernels.accumulate(np.random.default_rng(3), 1000, *levels.arguments()))
+    assert np.array_equal(inside, kernels.accumulate(np.random.default_rng(3), 1000, *levels.arguments()))
 
 
 def test_the_same_block_in_two_pieces_draws_the_same_numbers():
     problem = BY_NAME["cube"]
     levels = built(problem.made, problem.theta, 0.3)
-    whole = _kernels.accumulate(np.random.default_rng(3), 1537, *levels.arguments())
+    whole = kernels.accumulate(np.random.default_rng(3), 1537, *levels.arguments())
     rng = np.random.default_rng(3)
-    parts = sum(_kernels.accumulate(rng, n, *levels.arguments()) for n in (1, 511, 1000, 25))
+    parts = sum(kernels.accumulate(rng, n, *levels.arguments()) for n in (1, 511, 1000, 25))
     assert np.array_equal(whole[:, 3:], parts[:, 3:])
     assert np.allclose(whole[:, 1:3], parts[:, 1:3], rtol=SUMMATION_RTOL)
 
 
 def test_a_row_of_the_table_fills_a_cache_line():
-    assert COEFFICIENTS + 2 == _kernels.COLUMNS == 8
+    assert COEFFICIENTS + 2 == kernels.COLUMNS == 8

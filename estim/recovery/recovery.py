@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from estim._local import Local, local_difference
-from estim._moments import Moments, exact_moments
-from estim._record import Record
-from estim._streams import Seed, check_workers, generator
-from estim.response import MeanResponse
+from estim.record import Record
+from estim.recovery.local import Local, local_difference
+from estim.recovery.moments import Moments, exact_moments
+from estim.recovery.response import MeanResponse
+from estim.streams import Seed, check_workers, generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -155,7 +155,7 @@ def recover(
     Notes
     -----
     For small noise the RMSE is sigma / |m'(theta)|. For larger noise the boundary and the curvature of the response
-    decide. The exact moments integrate by parts (see `estim._moments`), so that they need neither inverse nor
+    decide. The exact moments integrate by parts (see `estim.recovery.moments`), so that they need neither inverse nor
     derivative.
 
     Examples
@@ -186,7 +186,7 @@ def recover(
         low, high, count = exact.clipped_low, exact.clipped_high, 0
         notes += _accuracy_notes(levels, exact.relative_error)
     else:
-        from estim._monte_carlo import simulate
+        from estim.recovery.monte_carlo import simulate
 
         count = int(trials)
         bias, rmse, se, low, high = simulate(

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim import _kernels
-from estim._fast_inverse import Levels, build_levels
-from estim._inverse import invert_rise
-from estim._local import Local
-from estim._normals import LARGEST_NORMAL
-from estim._streams import blocks, in_batches, mapping
+from estim.recovery import kernels
+from estim.recovery.fast_inverse import Levels, build_levels
+from estim.recovery.inverse import invert_rise
+from estim.recovery.local import Local
+from estim.recovery.normals import LARGEST_NORMAL
+from estim.streams import blocks, in_batches, mapping
 
 if TYPE_CHECKING:
-    from estim.response import MeanResponse
+    from estim.recovery.response import MeanResponse
 
 Array = npt.NDArray[np.float64]
 Block = tuple[np.random.Generator, int]
@@ -84,10 +84,10 @@ def _windows(top: Array) -> list[npt.NDArray[np.intp]]:
 
 def _compiled_block(parts: list[tuple[npt.NDArray[np.intp], Levels]], block: Block) -> Array:
     rng, trials = block
-    sums = np.empty((sum(len(group) for group, _ in parts), _kernels.SUMS))
+    sums = np.empty((sum(len(group) for group, _ in parts), kernels.SUMS))
     for i, (group, levels) in enumerate(parts):
         draws = rng if i == len(parts) - 1 else copy.deepcopy(rng)  # every group sees the same draws
-        sums[group] = _kernels.accumulate(draws, trials, *levels.arguments())
+        sums[group] = kernels.accumulate(draws, trials, *levels.arguments())
     return sums
 
 
@@ -102,7 +102,7 @@ def _block(
 ) -> Array:
     """Do what the compiled loop does, on the same draws, with each reading inverted by root finding."""
     rng, trials = block
-    sums = np.zeros((len(sigma), _kernels.SUMS))
+    sums = np.zeros((len(sigma), kernels.SUMS))
     for start in range(0, trials, CHUNK):
         z = rng.standard_normal(min(CHUNK, trials - start))
         for k, s in enumerate(sigma):

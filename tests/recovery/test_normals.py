@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from estim import _normals
-from estim._normals import LARGEST_NORMAL, standard_normal
+from estim.recovery import normals
+from estim.recovery.normals import LARGEST_NORMAL, standard_normal
 
 DRAWS = 2_000_000
 
@@ -26,7 +26,7 @@ def test_the_draws_are_numpys_bit_for_bit_and_leave_the_generator_where_numpy_do
     fill(ours, got)
     expected = numpys.standard_normal(DRAWS)
     assert np.array_equal(got.view(np.int64), expected.view(np.int64))
-    assert np.abs(got).max() > _normals.ziggurat_nor_r
+    assert np.abs(got).max() > normals.ziggurat_nor_r
     assert ours.random() == numpys.random()
 
 
@@ -51,16 +51,16 @@ def test_the_plain_python_of_the_draw_is_the_same_formula():
     words = np.random.PCG64(3).random_raw(60_000)
     rng = Rng()
     rng.bit_generator = Bits(words.tolist())
-    plain, outside = standard_normal.py_func, _normals._outside_layer.py_func
+    plain, outside = standard_normal.py_func, normals._outside_layer.py_func
     names = {"next_uint64": next_uint64, "next_double": next_double, "_outside_layer": outside}
-    kept = {name: getattr(_normals, name) for name in names}
+    kept = {name: getattr(normals, name) for name in names}
     try:
-        vars(_normals).update(names)
+        vars(normals).update(names)
         got = [plain(rng) for _ in range(50_000)]
     finally:
-        vars(_normals).update(kept)
+        vars(normals).update(kept)
     assert np.array_equal(got, np.random.Generator(np.random.PCG64(3)).standard_normal(50_000))
-    assert max(map(abs, got)) > _normals.ziggurat_nor_r  # the tail was reached
+    assert max(map(abs, got)) > normals.ziggurat_nor_r  # the tail was reached
 
 
 def test_no_draw_lies_beyond_the_largest_normal():
@@ -68,16 +68,16 @@ def test_no_draw_lies_beyond_the_largest_normal():
     multiple of 2^-53 below 1: at most r - log(2^-53) / r = r + 53 log 2 / r, which is 13.7; the acceptance test can
     only refuse. At u = 1 - 2^-53 the formula gives that bound, and no double lies between it and 1.
     """
-    r = _normals.ziggurat_nor_r
+    r = normals.ziggurat_nor_r
     largest_uniform = 1.0 - 2.0**-53
     assert np.nextafter(largest_uniform, 2.0) == 1.0
-    beyond = -_normals.ziggurat_nor_inv_r * np.log1p(-largest_uniform)
+    beyond = -normals.ziggurat_nor_inv_r * np.log1p(-largest_uniform)
     assert r + beyond <= LARGEST_NORMAL * (1 + 4 * np.finfo(float).eps)
     assert pytest.approx(r + 53 * math.log(2) / r, rel=1e-15) == LARGEST_NORMAL
-    widths = np.abs(_normals._SIGNED_WIDTHS) * 2.0**52
+    widths = np.abs(normals._SIGNED_WIDTHS) * 2.0**52
     assert widths.max() < LARGEST_NORMAL
     assert pytest.approx(widths[1:256].max(), rel=1e-12) == r
 
 
 def test_the_branchless_form_is_in_use_with_this_numba():
-    assert _normals.BRANCHLESS
+    assert normals.BRANCHLESS

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from estim._monotone import EPS
+from estim.recovery.monotone import EPS
 
 Array = npt.NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import Chebyshev, Polynomial, chebyshev
 
-from estim import _kernels
-from estim._monotone import EPS
+from estim.recovery import kernels
+from estim.recovery.monotone import EPS
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 DEEPEST = 20
 MOST_ROWS = 1 << 16
 
-NO_TABLE = np.zeros((1, _kernels.COLUMNS))
+NO_TABLE = np.zeros((1, kernels.COLUMNS))
 NO_SPLITS = np.zeros(0, np.int64)
 
 
@@ -37,7 +37,7 @@ def tabulate(
     """
     nodes, to_powers = _interpolation()
     check = np.array([0.02, 0.5, 0.98])
-    cell = np.concatenate([1 + np.arange(_kernels.CELLS), _kernels.ROWS + 1 + np.arange(_kernels.CELLS)])
+    cell = np.concatenate([1 + np.arange(kernels.CELLS), kernels.ROWS + 1 + np.arange(kernels.CELLS)])
     start, size = np.zeros(len(cell)), np.ones(len(cell))
     cells, rows = [], []
     for depth in range(DEEPEST + 1):
@@ -45,12 +45,12 @@ def tabulate(
         coefficients = values @ to_powers
         at = _reading(cell, start, size, check)
         expected = inverse(at)
-        got = (coefficients @ np.vander(check, _kernels.COEFFICIENTS, increasing=True).T).ravel()
+        got = (coefficients @ np.vander(check, kernels.COEFFICIENTS, increasing=True).T).ravel()
         miss = np.abs(got - expected) - accuracy * np.abs(expected)
         missed = miss > 0.0
         miss[missed] -= known_to(inverse, at[missed], rounding, grain)
         good = (miss <= 0.0).reshape(len(cell), -1).all(axis=1)
-        scaled = coefficients / size[:, None] ** np.arange(_kernels.COEFFICIENTS)
+        scaled = coefficients / size[:, None] ** np.arange(kernels.COEFFICIENTS)
         cells.append(cell[good])
         rows.append(np.column_stack([scaled, start, start + size])[good])
         if good.all():
@@ -75,17 +75,17 @@ def known_to(inverse: Callable[[Array], Array], y: Array, rounding: float, grain
 
 def _reading(cell: Integers, start: Array, size: Array, place: Array) -> Array:
     """Return the readings at the relative places of each stretch of a cell, flattened."""
-    high, number = np.divmod(cell, _kernels.ROWS)
-    per_octave = 1 << _kernels.CELL_BITS
+    high, number = np.divmod(cell, kernels.ROWS)
+    per_octave = 1 << kernels.CELL_BITS
     octave, part = np.divmod(number - 1, per_octave)
     t = start[:, None] + size[:, None] * place
-    x = np.exp2(octave - _kernels.OCTAVES - 1.0)[:, None] * (1.0 + (part[:, None] + t) / per_octave)
+    x = np.exp2(octave - kernels.OCTAVES - 1.0)[:, None] * (1.0 + (part[:, None] + t) / per_octave)
     return np.where(high[:, None] == 1, 1.0 - x, x).ravel()
 
 
 def _interpolation() -> tuple[Array, Array]:
     """Return the nodes in [0, 1], and the map from values there to powers of the place."""
-    n = _kernels.COEFFICIENTS
+    n = kernels.COEFFICIENTS
     x = chebyshev.chebpts1(n)
     powers = np.zeros((n, n))
     for degree in range(n):
@@ -96,11 +96,11 @@ def _interpolation() -> tuple[Array, Array]:
 
 def _assemble(cell: Integers, rows: Array, middle: float) -> tuple[Array, Integers]:
     """Sort the rows by cell and start, and add the ends themselves and y = 1/2, each a cell of one row."""
-    ends = np.zeros((4, _kernels.COLUMNS))
+    ends = np.zeros((4, kernels.COLUMNS))
     ends[:, 0] = 0.0, middle, 1.0, middle
-    ends[:, _kernels.END] = 1.0
-    cell = np.concatenate([cell, [0, _kernels.ROWS - 1, _kernels.ROWS, 2 * _kernels.ROWS - 1]])
+    ends[:, kernels.END] = 1.0
+    cell = np.concatenate([cell, [0, kernels.ROWS - 1, kernels.ROWS, 2 * kernels.ROWS - 1]])
     rows = np.concatenate([rows, ends])
-    order = np.lexsort([rows[:, _kernels.START], cell])
-    first = np.searchsorted(cell[order], np.arange(2 * _kernels.ROWS))
-    return np.ascontiguousarray(rows[order]), NO_SPLITS if len(rows) == 2 * _kernels.ROWS else first.astype(np.int64)
+    order = np.lexsort([rows[:, kernels.START], cell])
+    first = np.searchsorted(cell[order], np.arange(2 * kernels.ROWS))
+    return np.ascontiguousarray(rows[order]), NO_SPLITS if len(rows) == 2 * kernels.ROWS else first.astype(np.int64)

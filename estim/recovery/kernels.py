@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from estim._normals import standard_normal
+from estim.recovery.normals import standard_normal
 
 Array = npt.NDArray[np.float64]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from estim._local import Local
-from estim._monotone import EPS, Monotone
+from estim.recovery.local import Local
+from estim.recovery.monotone import EPS, Monotone
 
 Array = npt.NDArray[np.float64]
 

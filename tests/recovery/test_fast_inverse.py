@@ -5,12 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from estim import MeanResponse, _kernels, _monte_carlo
-from estim._fast_inverse import build_levels
-from estim._inverse import invert_rise
-from estim._local import local_difference
-from estim._monte_carlo import prepare
-from estim._normals import LARGEST_NORMAL
+from estim import MeanResponse
+from estim.recovery import kernels, monte_carlo
+from estim.recovery.fast_inverse import build_levels
+from estim.recovery.inverse import invert_rise
+from estim.recovery.local import local_difference
+from estim.recovery.monte_carlo import prepare
+from estim.recovery.normals import LARGEST_NORMAL
 from tests.problems import BY_NAME, FIXTURE_THETA, RESPONSES, fixture
 from tests.tolerances import COMPILED_RTOL, EPS, SUMMATION_RTOL, TWIN_RTOL
 
@@ -46,32 +47,32 @@ def even_series(t):
 
 
 FORMS = [
-    pytest.param(lambda: BY_NAME["identity"].made, 1.0, BROAD, _kernels.POLYNOMIAL, id="polynomial"),
+    pytest.param(lambda: BY_NAME["identity"].made, 1.0, BROAD, kernels.POLYNOMIAL, id="polynomial"),
     pytest.param(
         lambda: MeanResponse(lambda t: t + 0.05 * t**2, upper=1.0),
         0.3,
         BROAD,
-        _kernels.POLYNOMIAL,
+        kernels.POLYNOMIAL,
         id="bent polynomial",
     ),
-    pytest.param(lambda: BY_NAME["hyperbolic tangent"].made, 1.0, NARROW, _kernels.POLYNOMIAL, id="local polynomial"),
+    pytest.param(lambda: BY_NAME["hyperbolic tangent"].made, 1.0, NARROW, kernels.POLYNOMIAL, id="local polynomial"),
     pytest.param(
-        lambda: BY_NAME["falling square"].made, 1.0, NARROW, _kernels.POLYNOMIAL, id="falling local polynomial"
+        lambda: BY_NAME["falling square"].made, 1.0, NARROW, kernels.POLYNOMIAL, id="falling local polynomial"
     ),
-    pytest.param(lambda: MeanResponse(lambda t: t**2 + t**3 / 8, upper=1.0), 0.3, BROAD, _kernels.ROOT, id="root"),
-    pytest.param(lambda: BY_NAME["square"].made, 0.5, BROAD, _kernels.ROOT_OF_EVEN, id="root of even"),
+    pytest.param(lambda: MeanResponse(lambda t: t**2 + t**3 / 8, upper=1.0), 0.3, BROAD, kernels.ROOT, id="root"),
+    pytest.param(lambda: BY_NAME["square"].made, 0.5, BROAD, kernels.ROOT_OF_EVEN, id="root of even"),
     pytest.param(
-        lambda: MeanResponse(even_series, upper=2.0), 0.3, BROAD, _kernels.ROOT_OF_EVEN, id="long root of even"
+        lambda: MeanResponse(even_series, upper=2.0), 0.3, BROAD, kernels.ROOT_OF_EVEN, id="long root of even"
     ),
-    pytest.param(fixture, FIXTURE_THETA, BROAD, _kernels.ROOT_OF_EVEN, id="declared fixture"),
-    pytest.param(lambda: BY_NAME["cube"].made, 0.5, BROAD, _kernels.TABLE, id="table"),
-    pytest.param(lambda: BY_NAME["saturating"].made, 1.0, 0.05, _kernels.TABLE, id="saturating table"),
-    pytest.param(lambda: BY_NAME["decay"].made, 1.0, BROAD, _kernels.TABLE, id="falling table"),
-    pytest.param(lambda: BY_NAME["growth without end"].made, 1.0, BROAD, _kernels.TABLE, id="table without end"),
-    pytest.param(lambda: BY_NAME["growth from below zero"].made, -0.5, BROAD, _kernels.TABLE, id="shifted table"),
-    pytest.param(lambda: BY_NAME["logarithm far out"].made, 2e6, BROAD, _kernels.TABLE, id="table far out"),
-    pytest.param(lambda: BY_NAME["broken line"].made, 0.8, BROAD, _kernels.TABLE, id="split table"),
-    pytest.param(lambda: BY_NAME["near-plateau"].made, 6.0, BROAD, _kernels.TABLE, id="split table of a near-plateau"),
+    pytest.param(fixture, FIXTURE_THETA, BROAD, kernels.ROOT_OF_EVEN, id="declared fixture"),
+    pytest.param(lambda: BY_NAME["cube"].made, 0.5, BROAD, kernels.TABLE, id="table"),
+    pytest.param(lambda: BY_NAME["saturating"].made, 1.0, 0.05, kernels.TABLE, id="saturating table"),
+    pytest.param(lambda: BY_NAME["decay"].made, 1.0, BROAD, kernels.TABLE, id="falling table"),
+    pytest.param(lambda: BY_NAME["growth without end"].made, 1.0, BROAD, kernels.TABLE, id="table without end"),
+    pytest.param(lambda: BY_NAME["growth from below zero"].made, -0.5, BROAD, kernels.TABLE, id="shifted table"),
+    pytest.param(lambda: BY_NAME["logarithm far out"].made, 2e6, BROAD, kernels.TABLE, id="table far out"),
+    pytest.param(lambda: BY_NAME["broken line"].made, 0.8, BROAD, kernels.TABLE, id="split table"),
+    pytest.param(lambda: BY_NAME["near-plateau"].made, 6.0, BROAD, kernels.TABLE, id="split table of a near-plateau"),
 ]
 
 
@@ -82,7 +83,7 @@ def test_each_form_gives_the_sums_of_root_finding_on_the_same_draws(make, theta,
     levels = built(response, theta, sigma)
     assert levels is not None
     assert levels.kind[0] == kind
-    sums = _kernels.accumulate(np.random.default_rng(1), TRIALS, *levels.arguments())[0]
+    sums = kernels.accumulate(np.random.default_rng(1), TRIALS, *levels.arguments())[0]
     expected = twin(response, theta, sigma)
     unit = levels.unit[0] ** np.array([1, 2, 4])
     # The first sum is of both signs: its error is relative to root(n sum of squares).
@@ -104,8 +105,8 @@ def test_each_form_is_as_accurate_as_asked_at_any_reading(make, theta, fraction,
     y = np.concatenate([np.random.default_rng(5).random(2000), np.geomspace(1e-12, 0.5, 200)])
     p, x, cell = np.empty_like(y), np.empty_like(y), np.empty(y.size, np.int64)
     c = levels.coefficients[0, : levels.terms[0]]
-    _kernels.factor(kind, y, levels.gain[0], levels.offset[0], c, levels.table, levels.first, x, cell, p)
-    estimate = np.sqrt(y) * p if kind in (_kernels.ROOT, _kernels.ROOT_OF_EVEN) else p
+    kernels.factor(kind, y, levels.gain[0], levels.offset[0], c, levels.table, levels.first, x, cell, p)
+    estimate = np.sqrt(y) * p if kind in (kernels.ROOT, kernels.ROOT_OF_EVEN) else p
     sign = 1.0 if response.increasing else -1.0
     here = abs(float(response.excess(theta)))
     rise = here + (y - levels.shift[0]) * sigma / levels.scale[0]
@@ -114,7 +115,7 @@ def test_each_form_is_as_accurate_as_asked_at_any_reading(make, theta, fraction,
     origin = theta if narrow else response.lower
     around = [(response.invert_excess(sign * (rise + b)) - origin) / levels.unit[0] for b in (-blur, 0.0, blur)]
     known = 4 * np.abs(around[2] - around[0]) + 8 * EPS * abs(theta) / levels.unit[0]
-    floor = 1.0 if narrow else 1e-3 if kind == _kernels.POLYNOMIAL else 0.0
+    floor = 1.0 if narrow else 1e-3 if kind == kernels.POLYNOMIAL else 0.0
     assert (np.abs(estimate - around[1]) <= COMPILED_RTOL * np.maximum(np.abs(around[1]), floor) + known).all()
 
 
@@ -123,9 +124,9 @@ def test_root_finding_in_blocks_gives_the_same_sums(make, theta, fraction, kind,
     """The way of responses that no table fits: the same draws, clips and sums."""
     response = make()
     sigma = np.atleast_1d(fraction * scale_of(response, theta))
-    monkeypatch.setattr(_monte_carlo, "build_levels", lambda *_: None)
+    monkeypatch.setattr(monte_carlo, "build_levels", lambda *_: None)
     run, unit = prepare(response, theta, None, sigma)
-    assert run.func is _monte_carlo._block
+    assert run.func is monte_carlo._block
     sums = run((np.random.default_rng(1), TRIALS))[0]
     expected = twin(response, theta, sigma[0])
     assert np.allclose(sums[1:3] * unit[0] ** np.array([2, 4]), expected[1:3], rtol=SUMMATION_RTOL, atol=0.0)
@@ -153,8 +154,8 @@ def test_levels_of_different_forms_stand_side_by_side():
     made = BY_NAME["hyperbolic tangent"].made
     sigma = np.array([1e-12, 1e-4, 0.5])
     levels = built(made, 1.0, sigma)
-    assert list(levels.kind) == [_kernels.POLYNOMIAL, _kernels.POLYNOMIAL, _kernels.TABLE]
-    together = _kernels.accumulate(np.random.default_rng(1), TRIALS, *levels.arguments()) * levels.unit[:, None] ** [
+    assert list(levels.kind) == [kernels.POLYNOMIAL, kernels.POLYNOMIAL, kernels.TABLE]
+    together = kernels.accumulate(np.random.default_rng(1), TRIALS, *levels.arguments()) * levels.unit[:, None] ** [
         1,
         2,
         4,
@@ -163,7 +164,7 @@ def test_levels_of_different_forms_stand_side_by_side():
     ]
     for k, s in enumerate(sigma):
         one = built(made, 1.0, s)
-        alone = _kernels.accumulate(np.random.default_rng(1), TRIALS, *one.arguments())[0] * one.unit[0] ** np.array(
+        alone = kernels.accumulate(np.random.default_rng(1), TRIALS, *one.arguments())[0] * one.unit[0] ** np.array(
             [1, 2, 4, 0, 0]
         )
         assert np.array_equal(together[k], alone)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from estim._inverse import order_at_end
-from estim._monotone import EPS, Monotone
+from estim.recovery.inverse import order_at_end
+from estim.recovery.monotone import EPS, Monotone
 
 Array = npt.NDArray[np.float64]
 

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from estim import _kernels
-from estim._inverse import order_at_end
-from estim._local import Local
-from estim._monotone import EPS, Monotone
-from estim._normals import LARGEST_NORMAL
-from estim._table import NO_SPLITS, NO_TABLE, known_to, tabulate
+from estim.recovery import kernels
+from estim.recovery.inverse import order_at_end
+from estim.recovery.local import Local
+from estim.recovery.monotone import EPS, Monotone
+from estim.recovery.normals import LARGEST_NORMAL
+from estim.recovery.table import NO_SPLITS, NO_TABLE, known_to, tabulate
 
 Array = npt.NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Levels:
     unit: Array
 
     def arguments(self) -> tuple[npt.NDArray[np.generic], ...]:
-        """Return what `_kernels.accumulate` takes after the Generator and the number of trials."""
+        """Return what `kernels.accumulate` takes after the Generator and the number of trials."""
         return (
             self.kind, self.scale, self.shift, self.gain, self.offset, self.truth, self.terms,
             self.coefficients, self.table, self.first,
@@ -69,10 +69,10 @@ class _Shape:
 
     def __call__(self, y: Array) -> Array:
         p, scratch, cell = np.empty_like(y), np.empty_like(y), np.empty(y.shape, np.int64)
-        _kernels.factor(
+        kernels.factor(
             self.kind, y, self.gain, self.offset, self.coefficients, self.table, self.first, scratch, cell, p
         )
-        return np.sqrt(y) * p if self.kind in (_kernels.ROOT, _kernels.ROOT_OF_EVEN) else p
+        return np.sqrt(y) * p if self.kind in (kernels.ROOT, kernels.ROOT_OF_EVEN) else p
 
 
 def build_levels(
@@ -111,7 +111,7 @@ def build_levels(
         return None
     # By the form itself, so that its error cancels near the truth; but the table ends above the smallest truths.
     at_truth = float(shape(np.array([here / top]))[0])
-    if here / top < np.exp2(-_kernels.OCTAVES):
+    if here / top < np.exp2(-kernels.OCTAVES):
         at_truth = (truth - lower) / span
     for k in broad:
         out.kind[k], out.gain[k], out.offset[k], out.terms[k] = (
@@ -132,7 +132,7 @@ def _set_narrow(out: Levels, k: int, width: float, series: Array, sigma: float) 
     c /= c[1]
     needed = 1 + int(np.flatnonzero(np.abs(c) > 1e-15)[-1])
     terms = min(-(-needed // 4) * 4, MOST_TERMS)
-    out.kind[k], out.terms[k] = _kernels.POLYNOMIAL, terms
+    out.kind[k], out.terms[k] = kernels.POLYNOMIAL, terms
     out.coefficients[k, : min(terms, len(c))] = c[:terms]
     out.scale[k], out.shift[k], out.gain[k], out.offset[k] = 0.5 / LARGEST_NORMAL, 0.5, 2.0, -1.0
     out.unit[k] = series[0] * reach
@@ -144,24 +144,24 @@ def _fit(inverse: Callable[[Array], Array], grid: Monotone, rounding: float, top
     check = (np.arange(400.0) + 0.5) / 400.0
     check = np.concatenate([check, check**4])
     expected, blur = inverse(check), known_to(inverse, check, rounding / top, grain)
-    kinds = {1.0: [_kernels.POLYNOMIAL], 2.0: [_kernels.ROOT_OF_EVEN, _kernels.ROOT]}.get(order, [])
+    kinds = {1.0: [kernels.POLYNOMIAL], 2.0: [kernels.ROOT_OF_EVEN, kernels.ROOT]}.get(order, [])
     fits = [shape for kind in kinds if (shape := _fit_polynomial(kind, inverse)) is not None]
     for shape in sorted(fits, key=lambda s: len(s.coefficients)):
         # A polynomial in the reading itself cannot be exact relative to theta at its zero, and need not be: the error
         # is absolute.
-        floor = 1e-3 if shape.kind == _kernels.POLYNOMIAL else 0.0
+        floor = 1e-3 if shape.kind == kernels.POLYNOMIAL else 0.0
         allowed = np.maximum(ACCURACY * np.maximum(expected, floor), blur)
         if (np.abs(shape(check) - expected) <= allowed).all():
             return shape
     found = tabulate(inverse, rounding / top, grain, ACCURACY)
-    return None if found is None else _Shape(_kernels.TABLE, 0.0, 0.0, np.zeros(4), *found)
+    return None if found is None else _Shape(kernels.TABLE, 0.0, 0.0, np.zeros(4), *found)
 
 
 def _fit_polynomial(kind: int, inverse: Callable[[Array], Array]) -> _Shape | None:
     x = chebyshev.chebpts1(NODES)
     w = 0.5 * (1.0 + x)
-    y = w * w if kind == _kernels.ROOT else w
-    root = 1.0 if kind == _kernels.POLYNOMIAL else np.sqrt(y)
+    y = w * w if kind == kernels.ROOT else w
+    root = 1.0 if kind == kernels.POLYNOMIAL else np.sqrt(y)
     series = chebyshev.chebfit(x, inverse(y) / root, NODES - 1)
     tail = np.cumsum(np.abs(series[::-1]))[::-1]
     # A quarter of the accuracy for what is cut off, relative to the smallest value of the series on [0, 1] at most.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from estim._monotone import EPS, Monotone
+from estim.recovery.monotone import EPS, Monotone
 
 Array = npt.NDArray[np.float64]
 
