@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from estim.probe.along import linearity as linearity
     from estim.probe.along import response_along as response_along
     from estim.probe.batches import Batches as Batches
-    from estim.probe.sensitivity import Sensitivity as Sensitivity
-    from estim.probe.sensitivity import Status as Status
+    from estim.probe.record import Sensitivity as Sensitivity
+    from estim.probe.record import Status as Status
     from estim.probe.sensitivity import sensitivity as sensitivity
     from estim.recovery.recovery import Recovery as Recovery
     from estim.recovery.recovery import recover as recover
@@ -29,9 +29,9 @@ _HOME = {
     "ContactOrders": "contact",
     "MeanResponse": "recovery.response",
     "Recovery": "recovery.recovery",
-    "Sensitivity": "probe.sensitivity",
+    "Sensitivity": "probe.record",
     "Spectrum": "singular_values",
-    "Status": "probe.sensitivity",
+    "Status": "probe.record",
     "contact_orders": "contact",
     "contact_slopes": "contact",
     "linearity": "probe.along",

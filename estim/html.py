@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from estim.probe.sensitivity import Sensitivity
+    from estim.probe.record import Sensitivity
 
 STYLE = """
 :root { color-scheme: light; }

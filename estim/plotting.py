@@ -7,7 +7,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from estim.probe.sensitivity import Sensitivity
+    from estim.probe.record import Sensitivity
     from estim.recovery.recovery import Recovery
 
 #: Okabe and Ito's palette, told apart by colour-blind readers and in grey.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
-    from estim.probe.sensitivity import Sensitivity
+    from estim.probe.record import Sensitivity
     from estim.recovery.recovery import Recovery
 
 Array = npt.NDArray[np.float64]
@@ -62,7 +62,7 @@ def recovery_frame(result: "Recovery") -> "DataFrame":
 
 def sensitivity_summary(result: "Sensitivity") -> "Summary":
     """Return what is not seen at the top, then the parameters, the weakest directions and the notes."""
-    from estim.probe.sensitivity import Status
+    from estim.probe.record import Status
 
     counts = result.counts
     seen = counts[Status.SEEN] + counts[Status.WEAK]
@@ -130,7 +130,7 @@ def _weakest(result: "Sensitivity") -> float:
 
 def _hints(result: "Sensitivity") -> list[str]:
     """Return what helps, for each status that is there."""
-    from estim.probe.sensitivity import Status
+    from estim.probe.record import Status
 
     helps = {
         Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise, other inputs help.",

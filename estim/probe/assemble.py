@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.directions import BLOCK, Directions, resolve
+from estim.probe.directions import BLOCK, Directions, floors, resolve
 from estim.probe.noise import Whitening, whitening
-from estim.probe.sensitivity import Sensitivity, Status
+from estim.probe.record import Sensitivity, Status
 from estim.probe.words import combinations
 
 if TYPE_CHECKING:
@@ -90,23 +90,6 @@ def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: flo
         if given.ndim and given.shape[0] == probed.total:
             values = given[np.ix_(*[probed.kept] * given.ndim)]
     return whitening(values, len(probed.jacobian), repeats, repeat_correlation)
-
-
-def floors(functionals: Array, found: Directions) -> Array:
-    """Return the RMSE floor of each functional (rows), infinite where a direction not seen is involved.
-
-    Involved means beyond what the error of the unseen subspace explains: by Wedin's theorem it is known to about the
-    resolution over the smallest resolved value. All in parameters of equal effect, so that units do not matter.
-    """
-    values = found.scaled_singular_values[: found.rank]
-    finite = values[np.isfinite(values)]
-    doubt = 8.0 * found.resolution / finite.min() if finite.size else 0.0
-    scaled = functionals / found.scale
-    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
-    along = scaled @ found.scaled_directions.T
-    involved = np.abs(along[:, found.rank :]) > min(max(doubt, 1e-12), 1e-3) * lengths
-    squares = np.square(along[:, : found.rank] / values).sum(axis=1)
-    return np.asarray(np.where(involved.any(axis=1), np.inf, np.sqrt(squares)))
 
 
 def _comparable(norms: Array) -> Array:

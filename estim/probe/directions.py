@@ -67,6 +67,23 @@ def resolve(jacobian: Array, error: Array | None, whitening: Whitening) -> Direc
     return _both_units(np.zeros((0, len(scale))), found, scale)
 
 
+def floors(functionals: Array, found: Directions) -> Array:
+    """Return the RMSE floor of each functional (rows), infinite where a direction not seen is involved.
+
+    Involved means beyond what the error of the unseen subspace explains: by Wedin's theorem it is known to about the
+    resolution over the smallest resolved value. All in parameters of equal effect, so that units do not matter.
+    """
+    values = found.scaled_singular_values[: found.rank]
+    finite = values[np.isfinite(values)]
+    doubt = 8.0 * found.resolution / finite.min() if finite.size else 0.0
+    scaled = functionals / found.scale
+    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+    along = scaled @ found.scaled_directions.T
+    involved = np.abs(along[:, found.rank :]) > min(max(doubt, 1e-12), 1e-3) * lengths
+    squares = np.square(along[:, : found.rank] / values).sum(axis=1)
+    return np.asarray(np.where(involved.any(axis=1), np.inf, np.sqrt(squares)))
+
+
 def _with_noiseless(scaled: Array, error: Array, whitening: Whitening, scale: Array) -> Directions:
     """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
     known = _factor(

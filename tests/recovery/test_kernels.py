@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from numba import njit
-from tests.recovery.test_fast_inverse import built, scale_of
 
 from estim.recovery import kernels
 from estim.recovery.kernels import CELL_BITS, COEFFICIENTS, END, OCTAVES, ROOT, ROOT_OF_EVEN, ROWS, START, TABLE
 from tests.problems import BY_NAME
+from tests.recovery.test_fast_inverse import built, scale_of
 from tests.tolerances import EPS, SUMMATION_RTOL
 
 both = pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "python"])

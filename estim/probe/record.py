@@ -1,0 +1,420 @@
+"""The record of what a monitor can see, and what can be asked of it without the model."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.record import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+    from statsmodels.iolib.summary import Summary
+
+    from estim.probe.directions import Directions
+
+Array = npt.NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Status(StrEnum):
+    """What a direction can be, and what helps."""
+
+    SEEN = "seen"
+    """Above the resolution. Repeats, less noise and other inputs sharpen it."""
+    WEAK = "weak"
+    """Above the resolution, but its floor exceeds the smallest change of interest."""
+    UNRESOLVED = "unresolved"
+    """Below the resolution: rounding and derivative error hide it. More digits or better derivatives decide."""
+    NULL = "null"
+    """Proven to have no effect on this bank. Other inputs may; repeats never."""
+    GAUGE = "gauge"
+    """Proven, or declared, to be the same function on all inputs. There is nothing to see."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(Record):
+    """What the readings of a bank, at this noise, see of a model's parameters.
+
+    Directions are unit vectors in parameter space: first those resolved, by descending singular value, then the
+    unresolved, the null and the gauge ones. All singular values are per unit of whitened noise: 1 / s is the RMSE
+    floor along its direction.
+    """
+
+    names: tuple[str, ...]
+    """(parameters,)."""
+    groups: tuple[str, ...]
+    """(parameters,) the group of each."""
+    parameters: Array
+    """(parameters,) where the model was linearised."""
+    singular_values: Array
+    """(directions,) of the whitened Jacobian, per parameter unit; infinite where noiseless readings decide."""
+    directions: Array
+    """(directions, parameters) unit vectors, in the parameters' units."""
+    status: tuple[Status, ...]
+    """(directions,)."""
+    scale: Array
+    """(parameters,) effect of one unit of each parameter on the whitened readings; 1 where there is none."""
+    scaled_singular_values: Array
+    """(directions,) of the whitened Jacobian with columns of unit norm, dimensionless: compared with the resolution."""
+    scaled_directions: Array
+    """(directions, parameters) orthonormal, for the parameters times `scale`: floors and shifts come from them."""
+    resolution: float
+    """What a scaled singular value must exceed to be resolved: the Jacobian's error, dimensionless."""
+    raw_singular_values: Array
+    """(directions,) of the whitened Jacobian as float64 has it, without any decision; as many as it has, then zeros."""
+    standard_errors: Array
+    """(parameters,) Cramer-Rao bounds for unbiased estimators; infinite where a direction not seen is involved."""
+    column_norms: Array
+    """(parameters,) of the whitened Jacobian: what one unit of the parameter alone moves the readings."""
+    input_share: Array
+    """(inputs, directions) share of each input in the squared singular value of a resolved direction; 0 elsewhere."""
+    carriers: npt.NDArray[np.int64]
+    """(directions, up to 3) the readings that contribute most to a resolved direction; -1 elsewhere."""
+    group_names: tuple[str, ...]
+    """(named groups,) in the order of the parameters."""
+    group_table: Array
+    """(named groups, 6): parameters, dimension seen, best floor, worst floor, share of information, gauge within."""
+    readings: int
+    """Their number."""
+    derivative: str
+    """How the Jacobian was found."""
+    smallest_change: Array | None
+    """(parameters,) or (1,): the smallest change of interest, in the parameters' units; None when not given."""
+    unseen: tuple[str, ...]
+    """What is not seen, in words: a basis of combinations, NULL and UNRESOLVED, gauge left out."""
+    notes: tuple[str, ...]
+    """What a reader must know before believing a row."""
+
+    def __post_init__(self) -> None:
+        """Make enumeration members of the status words that JSON holds."""
+        object.__setattr__(self, "status", tuple(Status(word) for word in self.status))
+        super().__post_init__()
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """How many directions have each status."""
+        return {status: self.status.count(status) for status in Status}
+
+    @property
+    def resolved(self) -> int:
+        """How many directions stand above the resolution: SEEN and WEAK."""
+        return sum(status in (Status.SEEN, Status.WEAK) for status in self.status)
+
+    def rank(self, rtol: float = 1e-10) -> int:
+        """Return how many raw singular values exceed `rtol` times the largest: a matter of threshold, not of proof.
+
+        Parameters
+        ----------
+        rtol : float
+            Relative threshold, dimensionless, at least 0 and below 1.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ValueError
+            When `rtol` is outside [0, 1).
+        """
+        if not 0.0 <= rtol < 1.0:
+            msg = f"rtol must lie in [0, 1); got {rtol!r}"
+            raise ValueError(msg)
+        values = self.raw_singular_values
+        if not self.resolved:  # the largest of them is rounding too
+            return 0
+        known = np.isinf(values)
+        return int(known.sum() + np.count_nonzero(values[~known] > rtol * values[~known].max(initial=0.0)))
+
+    def floor(self, functional: npt.ArrayLike | Mapping[str, float]) -> float:
+        """Return the smallest RMSE with which any unbiased estimator can know a combination of the parameters.
+
+        Parameters
+        ----------
+        functional : array_like, shape (parameters,), or mapping of names to coefficients
+            u, the combination u . theta.
+
+        Returns
+        -------
+        float
+            sqrt(u^T F^+ u) with the Fisher information F = W^T W, in the units of u . theta; infinite when a
+            direction that is not seen is involved.
+
+        Raises
+        ------
+        ValueError
+            When `functional` has the wrong length, an entry that is not finite, or an unknown name.
+
+        Examples
+        --------
+        Three readings of (a + b) x:
+
+        >>> import estim
+        >>> found = estim.Sensitivity.from_jacobian([[1, 1], [2, 2], [3, 3]], 0.1, names=["a", "b"])
+        >>> round(found.floor({"a": 1, "b": 1}), 7)
+        0.0267261
+        >>> found.floor({"a": 1})
+        inf
+        """
+        from estim.probe.directions import floors
+
+        return float(floors(self._vector(functional, "functional")[None, :], self._found())[0])
+
+    def shift(self, delta: npt.ArrayLike | Mapping[str, float]) -> float:
+        """Return how far a change of the parameters moves the whitened readings, ||W delta||, in standard deviations.
+
+        Parameters
+        ----------
+        delta : array_like, shape (parameters,), or mapping of names to changes
+            In the parameters' units.
+
+        Returns
+        -------
+        float
+            Infinite when a noiseless reading moves. Only the resolved part counts: what is not seen moves nothing
+            that is known.
+
+        Raises
+        ------
+        ValueError
+            As `floor`.
+        """
+        along = np.abs(self.scaled_directions[: self.resolved] @ (self.scale * self._vector(delta, "delta")))
+        values = self.scaled_singular_values[: self.resolved]
+        known = np.isinf(values)
+        if (along[known] > 64.0 * EPS * np.abs(along).max(initial=0.0)).any():
+            return math.inf
+        return float(np.linalg.norm(values[~known] * along[~known]))
+
+    def power(self, delta: npt.ArrayLike | Mapping[str, float], *, confidence_level: float = 0.95) -> float:
+        """Return the probability that the change test detects a change of the parameters.
+
+        The test is the chi-square of the readings projected on the resolved directions, as many degrees of freedom as
+        there are; under the change its noncentrality is ``shift(delta)**2``. A parameter with an infinite floor can
+        still be seen to change.
+
+        Parameters
+        ----------
+        delta : array_like, shape (parameters,), or mapping of names to changes
+            In the parameters' units.
+        confidence_level : float
+            One minus the false-alarm rate, in (0, 1).
+
+        Returns
+        -------
+        float
+            A probability; 0 when nothing is resolved, for then there is no test.
+
+        Raises
+        ------
+        ValueError
+            As `floor`, and when `confidence_level` is outside (0, 1).
+        """
+        from estim.probe.change import change_power
+
+        return change_power(self.shift(delta), self.resolved, _probability(confidence_level, "confidence_level"))
+
+    def minimum_detectable(
+        self, direction: npt.ArrayLike | Mapping[str, float], *, power: float = 0.8, confidence_level: float = 0.95
+    ) -> float:
+        """Return the smallest multiple of `direction` that the change test detects with the given power.
+
+        Parameters
+        ----------
+        direction : array_like, shape (parameters,), or mapping of names to changes
+            Not normalised: the result multiplies it.
+        power : float
+            Wanted probability of detection, in (0, 1), above the false-alarm rate.
+        confidence_level : float
+            One minus the false-alarm rate, in (0, 1).
+
+        Returns
+        -------
+        float
+            Infinite along a direction that is not seen; 0 where a noiseless reading moves.
+
+        Raises
+        ------
+        ValueError
+            As `floor`; when the probabilities are outside (0, 1) or the power does not exceed the false-alarm rate.
+        """
+        from estim.probe.change import detectable_shift
+
+        needed = detectable_shift(
+            self.resolved, _probability(power, "power"), _probability(confidence_level, "confidence_level")
+        )
+        shift = self.shift(self._vector(direction, "direction"))
+        return math.inf if shift == 0.0 else needed / shift
+
+    def by_group(self) -> "DataFrame":
+        """Return, for each group of parameters with the others held fixed, what is seen of it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a group: number of parameters, dimension seen, best and worst RMSE floor along its own directions
+            (gauge left out), share of the information (of the squared Frobenius norm of the whitened Jacobian), gauge
+            dimensions inside the group.
+        """
+        from estim.report import group_frame
+
+        return group_frame(self)
+
+    def by_input(self) -> "DataFrame":
+        """Return how much each input contributes to each resolved direction.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row an input, one column a resolved direction, numbered from the strongest; columns sum to one.
+        """
+        from estim.report import input_frame
+
+        return input_frame(self)
+
+    def summary(self) -> "Summary":
+        """Return a statsmodels `Summary`: what is not seen at the top, then parameters and notes."""
+        from estim.report import sensitivity_summary
+
+        return sensitivity_summary(self)
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas DataFrame, one row a parameter: group, value, standard error, effect of one unit alone."""
+        from estim.report import sensitivity_frame
+
+        return sensitivity_frame(self)
+
+    def plot(self) -> "Figure":
+        """Draw the spectrum with resolution and noise floor, and the composition of the weakest directions.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            When matplotlib is missing.
+        """
+        from estim.plotting import plot_sensitivity
+
+        return plot_sensitivity(self)
+
+    def report(self, path: Any) -> None:
+        """Write one self-contained HTML page: verdict in words, tables and pictures.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            When matplotlib is missing.
+        OSError
+            When the file cannot be written.
+        """
+        from estim.html import write_report
+
+        write_report(self, path)
+
+    @classmethod
+    def from_jacobian(
+        cls,
+        jacobian: Any,
+        sigma: Any,
+        *,
+        jac_error: npt.ArrayLike | None = None,
+        parameters: npt.ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
+        inputs: npt.ArrayLike | None = None,
+        symmetry: npt.ArrayLike | None = None,
+        repeats: int = 1,
+        repeat_correlation: float = 0.0,
+        smallest_change: npt.ArrayLike | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        digits: int | None = None,
+        nan_policy: str = "raise",
+    ) -> "Sensitivity":
+        """Make the record from a Jacobian instead of a model.
+
+        Parameters
+        ----------
+        jacobian : array_like, shape (readings, parameters)
+            Floats are taken as known to rounding, ``eps |J|``. An object array of integers, ``Fraction`` or decimal
+            strings is exact: then what has no effect is proven NULL.
+        sigma, repeats, repeat_correlation, smallest_change, names, groups, inputs, rtol, atol, digits, nan_policy
+            As for `estim.sensitivity`.
+        jac_error : array_like, shape (readings, parameters) or broadcast to it, optional
+            Bound on the error of each entry, in its units, in place of rounding.
+        parameters : array_like, shape (parameters,), optional
+            Where the model was linearised; NaN when left out.
+        symmetry : array_like, shape (parameters, symmetries), optional
+            As for `estim.sensitivity`.
+
+        Returns
+        -------
+        Sensitivity
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `estim.sensitivity`.
+
+        Examples
+        --------
+        >>> import estim
+        >>> units = estim.Sensitivity.from_jacobian([[1e-9, 0.0], [0.0, 1.0]], 1.0)
+        >>> units.standard_errors
+        array([1.e+09, 1.e+00])
+        """
+        from estim.probe.assemble import from_jacobian
+
+        return from_jacobian(
+            jacobian, sigma, jac_error=jac_error, parameters=parameters, names=names, groups=groups, inputs=inputs,
+            symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation, smallest_change=smallest_change,
+            rtol=rtol, atol=atol, digits=digits, nan_policy=nan_policy,
+        )  # fmt: skip
+
+    def _vector(self, values: npt.ArrayLike | Mapping[str, float], argument: str) -> Array:
+        if isinstance(values, Mapping):
+            unknown = sorted(set(values) - set(self.names))
+            if unknown:
+                msg = (
+                    f"{argument} names {unknown[0]!r}, which is no parameter; the names are {', '.join(self.names[:8])}"
+                )
+                raise ValueError(msg)
+            values = [values.get(name, 0.0) for name in self.names]
+        vector = np.asarray(values, dtype=np.float64)
+        if vector.shape != (len(self.names),):
+            msg = (
+                f"{argument} must have one entry for each of the {len(self.names)} parameters; got shape {vector.shape}"
+            )
+            raise ValueError(msg)
+        if not np.isfinite(vector).all():
+            i = int(np.argmin(np.isfinite(vector)))
+            msg = f"{argument} must be finite; got {vector[i]} for {self.names[i]}"
+            raise ValueError(msg)
+        return vector
+
+    def _found(self) -> "Directions":
+        from estim.probe.directions import Directions
+
+        return Directions(
+            rank=self.resolved,
+            singular_values=self.singular_values,
+            directions=self.directions,
+            scale=self.scale,
+            scaled_singular_values=self.scaled_singular_values,
+            scaled_directions=self.scaled_directions,
+            resolution=self.resolution,
+        )
+
+
+def _probability(value: float, argument: str) -> float:
+    number = float(value)
+    if not 0.0 < number < 1.0:
+        msg = f"{argument} must lie between 0 and 1; got {value!r}"
+        raise ValueError(msg)
+    return number
