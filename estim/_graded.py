@@ -16,7 +16,6 @@ from collections.abc import Iterator
 import flint
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from estim.arithmetic import Array, elementwise, matmul
 
@@ -198,6 +197,8 @@ def _start(rows: Array, span_of: Array) -> Array:
 
 def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span: float) -> Array:
     """Double the digits of orthonormal eigenvectors until 2**-bits or until the precision is exhausted."""
+    from scipy.sparse.csgraph import connected_components
+
     full = flint.ctx.prec
     eye = identity(vectors.shape[1])
     known, best, stalled, turned = 40.0, 0.0, 0, False

@@ -161,12 +161,13 @@ class Spectrum(Record):
     def summary(self) -> str:
         """Return a few lines on the values and the rank."""
         rows, columns = self.shape
-        positive = [value for value in self.singular_values if value > 0]
+        above_zero = self.singular_values if self.lower is None else self.lower
+        resolved = [value for value, low in zip(self.singular_values, above_zero, strict=True) if low > 0]
         rank = "not proven" if self.positive_rank is None else str(self.positive_rank)
         lines = [
             f"Spectrum of a {rows} x {columns} matrix, {_precision(self.digits)}",
             f"largest value      {mpmath.nstr(self.singular_values[0], 12)}",
-            f"smallest positive  {mpmath.nstr(positive[-1], 12) if positive else 'none'}",
+            f"smallest resolved  {mpmath.nstr(resolved[-1], 12) if resolved else 'none'}",
             f"positive rank      {rank} ({self.rank_reason})",
             f"above 1e-10        {self.rank()}",
         ]

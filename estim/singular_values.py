@@ -119,13 +119,24 @@ def _matrix_spectrum(matrix: Any, digits: int | None) -> Spectrum:
 
 
 def _exact_spectrum(entries: Array, digits: int | None) -> Spectrum:
-    floats = as_float(entries)
+    floats = _as_float(entries, digits)
     if digits is None:
         return _float_spectrum(floats)
     exact = rank(as_rationals(entries))
     tall = entries if entries.shape[0] >= entries.shape[1] else entries.T
     found = enclose(lambda: as_balls(tall), _bits(digits), rank=exact, exact=True)
     return _record(found, digits, entries.shape, (exact, "exact arithmetic"), floats)
+
+
+def _as_float(entries: Array, digits: int | None) -> Array:
+    """View entries as float64; as NaN where one exceeds that range and digits were asked for."""
+    try:
+        return as_float(entries)
+    except OverflowError:
+        if digits is None:
+            msg = "`matrix` must fit into float64 unless `digits` is given; got an entry beyond 1e308"
+            raise ValueError(msg) from None
+        return np.full(entries.shape, math.nan)
 
 
 def _ball_spectrum(values: Array, digits: int | None) -> Spectrum:
@@ -159,7 +170,7 @@ def _known_bits(balls: Array) -> int:
 
 
 def _float_spectrum(floats: Array) -> Spectrum:
-    values = frozen(np.linalg.svd(floats, compute_uv=False).tolist())
+    values = _lapack(floats)
     reason = "float64 carries no error bounds; give `digits`"
     return Spectrum(values, None, None, None, floats.shape, None, reason, None, values)
 
@@ -204,8 +215,15 @@ def _record(found: Enclosures, digits: int, shape: tuple[int, ...], bound: tuple
         positive_rank=low if low == high else None,
         rank_reason=reason,
         digits_needed=needed,
-        float64_values=frozen(np.linalg.svd(floats, compute_uv=False).tolist()),
+        float64_values=_lapack(floats),
     )
+
+
+def _lapack(floats: Array) -> Array:
+    """Return LAPACK's singular values; NaN where the matrix is beyond float64."""
+    if np.isfinite(floats).all():
+        return frozen(np.linalg.svd(floats, compute_uv=False).tolist())
+    return frozen([math.nan] * min(floats.shape))
 
 
 def _digits_needed(lower: Array, upper: Array, digits: int) -> int | None:

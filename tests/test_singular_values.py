@@ -159,6 +159,15 @@ class TestMatrices:
         first, second = (estim.spectrum(m, digits=20) for m in (matrix, view(matrix)))
         assert max(abs(first.singular_values - second.singular_values)) < 1e-20
 
+    def test_entries_beyond_float64(self):
+        spectrum = estim.spectrum([[10**400, 1], [0, 1]], digits=20)
+        assert spectrum.positive_rank == 2
+        assert np.isnan(spectrum.float64_values).all()
+        assert estim.Spectrum.from_json(spectrum.to_json()) == spectrum
+        assert str(spectrum.rank_table(rtol=(1e-10,))).splitlines()[-1] == " 20 digits |     1"
+        with pytest.raises(ValueError, match="`matrix` must fit into float64 unless `digits` is given"):
+            estim.spectrum([[10**400]])
+
     def test_matrices_of_other_libraries(self):
         rows = [[1, -2], [3, 4]]
         truth = estim.spectrum(rows, digits=20)
@@ -329,6 +338,8 @@ class TestNetworks:
         spectrum = estim.spectrum(network(), [[[1, 2], [3, 1], [0, 2]]] * 3, digits=30)
         assert spectrum.positive_rank is None
         assert "6 enclosures exclude zero" in spectrum.rank_reason
+        smallest = float(spectrum.summary().splitlines()[2].split()[-1])
+        assert smallest == pytest.approx(float(spectrum.singular_values[5]))
         assert spectrum.rank_bounds(1e-20)[0] == spectrum.rank_bounds(1e-20)[1] == 6
 
     def test_digits_needed_are_enough(self):
