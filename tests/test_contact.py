@@ -441,7 +441,7 @@ class TestBadInput:
 
         own = Normalizer(np.exp, np.exp, name="own", taylor=lambda terms: [Fraction(1)])
         for ring in ("rational", "residues"):
-            with pytest.raises(ValueError, match="normalizer 'own' must give 5 Taylor coefficients where asked; got 1"):
+            with pytest.raises(ValueError, match="normalizer 'own' must give 5 Taylor coefficients when asked; got 1"):
                 estim.contact_orders(chain(2, own), PAIRS, ring=ring)
         zero = Normalizer(np.exp, np.exp, name="zero", taylor=lambda terms: [Fraction(0)] * terms)
         with pytest.raises(ValueError, match="normalizer 'zero' must be positive at zero; got 0"):
