@@ -176,7 +176,8 @@ def _mpf_parts(entry: Any, name: str) -> Fraction:
         msg = f"`{name}` must be a finite number; got {entry!r}"
         raise ValueError(msg)
     mantissa, exponent = (int(part) for part in entry.man_exp)
-    return Fraction(mantissa) * Fraction(2) ** exponent
+    # Whether man_exp carries the sign depends on the version of mpmath.
+    return Fraction(-abs(mantissa) if entry < 0 else abs(mantissa)) * Fraction(2) ** exponent
 
 
 def elementwise(convert: Callable[[Any], Any], entries: Array) -> Array:

@@ -1,12 +1,13 @@
 """From a Jacobian with its error to the sensitivity record: statuses, floors, shares of inputs and groups."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.directions import BLOCK, Directions, floors, resolve
+from estim.probe.directions import BLOCK, Directions, floors, refined, resolve
 from estim.probe.noise import Whitening, whitening
 from estim.probe.record import Sensitivity, Status
 from estim.probe.words import combinations
@@ -41,8 +42,9 @@ def assemble(
     found = resolve(jacobian, error, noise) if certified is None else certified
     gauge = _gauge(jacobian, error, noise, probed.tangents, symmetry)
     null = np.zeros((0, parameters)) if probed.exact is None else _without(_exact_null_space(probed.exact), gauge)
-    hidden = found.directions[found.rank :]
-    unresolved = _without(hidden, np.concatenate([gauge, null]))
+    proven = np.concatenate([null, gauge])
+    unresolved = _without(found.directions[found.rank :], proven)
+    found, notes = _in_own_units(found, jacobian, noise, proven, certified is not None)
     directions = np.concatenate([found.directions[: found.rank], unresolved, null, gauge])
     status = [
         *_seen_or_weak(found, change),
@@ -78,7 +80,7 @@ def assemble(
         derivative=probed.derivative,
         smallest_change=change,
         unseen=_phrases(blind, probed.names, norms),
-        notes=probed.notes,
+        notes=(*probed.notes, *notes),
     )
 
 
@@ -90,6 +92,26 @@ def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: flo
         if given.ndim and given.shape[0] == probed.total:
             values = given[np.ix_(*[probed.kept] * given.ndim)]
     return whitening(values, len(probed.jacobian), repeats, repeat_correlation)
+
+
+def _in_own_units(
+    found: Directions, jacobian: Array, noise: Whitening, proven: Array, certified: bool
+) -> tuple[Directions, tuple[str, ...]]:
+    """Make the singular values in the user's units as accurate as what is proven allows; leave out what is not known."""
+    if certified or found.rank in (0, len(found.scale)) or len(noise.noiseless):
+        return found, ()
+    if len(proven) == len(found.scale) - found.rank:
+        return refined(found, jacobian, noise, proven), ()
+    values = found.singular_values.copy()
+    vague = values[: found.rank] < 64.0 * EPS * len(values) * values[0] / found.scaled_singular_values[found.rank - 1]
+    if not vague.any():
+        return found, ()
+    values[: found.rank][vague] = np.nan
+    note = (
+        f"{int(vague.sum())} resolved directions are too weak, beside the strongest, for float64 to know their singular "
+        "values in the parameters' units (NaN): those free of units, statuses and floors hold."
+    )
+    return replace(found, singular_values=values), (note,)
 
 
 def _comparable(norms: Array) -> Array:
@@ -255,12 +277,14 @@ def _groups(
     total = 0.0
     for k, name in enumerate(names):
         member = label == name
-        found = whole
+        found, size = whole, int(member.sum())
+        within = _within(gauge, member)
+        inside = len(within)
         if not member.all():
-            found = resolve(jacobian[:, member], None if error is None else error[:, member], noise)
+            part = jacobian[:, member]
+            found = resolve(part, None if error is None else error[:, member], noise)
+            found, _ = _in_own_units(found, part, noise, within, False)
         values = found.singular_values[: found.rank]
-        size = int(member.sum())
-        inside = _inside(gauge, member)
         information = float(np.square(norms[member]).sum())
         total += information
         best = 1.0 / values[0] if found.rank else np.inf
@@ -271,12 +295,13 @@ def _groups(
     return names, table
 
 
-def _inside(gauge: Array, member: npt.NDArray[np.bool_]) -> int:
-    """Return the dimension of the gauge directions that touch no parameter outside the group."""
-    if not len(gauge):
-        return 0
-    outside = np.linalg.svd(gauge[:, ~member], compute_uv=False) if not member.all() else np.zeros(0)
-    return len(gauge) - int(np.count_nonzero(outside > 1e-8))
+def _within(gauge: Array, member: npt.NDArray[np.bool_]) -> Array:
+    """Return orthonormal rows, over the members alone, of the gauge directions that touch no other parameter."""
+    if not len(gauge) or member.all():
+        return gauge
+    left, outside, _ = np.linalg.svd(gauge[:, ~member])
+    touching = int(np.count_nonzero(outside > 1e-8))
+    return _span((left.T @ gauge)[touching:, member])
 
 
 def _phrases(rows: Array, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:

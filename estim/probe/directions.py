@@ -67,6 +67,28 @@ def resolve(jacobian: Array, error: Array | None, whitening: Whitening) -> Direc
     return _both_units(np.zeros((0, len(scale))), found, scale)
 
 
+def refined(found: Directions, jacobian: Array, whitening: Whitening, null: Array) -> Directions:
+    """Return the directions in the user's units again, where orthonormal rows `null` are proven to be all that is unseen.
+
+    In units decades apart the weak singular values depend on the null space more finely than the whitened Jacobian
+    shows it. With it known, columns that span the rest stand for all; they are made orthogonal to it, weak ones
+    first, so that no strong column's rounding enters a weaker one, and Jacobi's method keeps each value accurate
+    relative to itself.
+    """
+    from scipy.linalg import qr
+
+    scaled = (block / found.scale for block in whitening.blocks(jacobian, BLOCK))
+    triangle = _triangle(scaled, len(whitening.scale), len(found.scale))
+    *_, order = qr(triangle, mode="r", pivoting=True)
+    kept = order[: found.rank]
+    kept = kept[np.argsort(found.scale[kept], kind="stable")]
+    basis, mixing = np.linalg.qr(np.eye(len(found.scale))[:, kept] - null.T @ null[:, kept])
+    columns = np.linalg.solve(mixing.T, (triangle[:, kept] * found.scale[kept]).T).T
+    values, right = _svd(np.linalg.qr(columns, mode="r"))
+    directions = np.concatenate([right @ basis.T, null])
+    return replace(found, singular_values=_padded(values, len(found.scale)), directions=directions)
+
+
 def floors(functionals: Array, found: Directions) -> Array:
     """Return the RMSE floor of each functional (rows), infinite where a direction not seen is involved.
 

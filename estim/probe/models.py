@@ -233,9 +233,9 @@ def _probe_network(network: Network, bank: Any, options: _Options) -> Probed:
 
     parameters = options.read(nested_parameters(network), "model")
     first = _first(_Evaluated(network), bank, parameters, options)
-    jacobian, error, notes = jacobian_with_error(network, bank)
+    jacobian, error, how, notes = jacobian_with_error(network, bank)
     rows = first.places
-    derivative = Derivative(jacobian[rows], error[rows], "exact", notes)
+    derivative = Derivative(jacobian[rows], error[rows], how, notes)
     return replace(_finished(first, derivative, None, parameters, options), tangents=network.gauge_tangents())
 
 

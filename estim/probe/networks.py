@@ -1,4 +1,4 @@
-"""An attention network as a model: exact derivatives, their proven error in float64, and its gauge."""
+"""An attention network as a model: exact derivatives with a proven error, and its gauge."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 _BITS = 113
 #: The precision is doubled until the radii no longer matter, this often at most.
 _DOUBLINGS = 4
+#: Entries of a Jacobian computed in balls: they take a few microseconds each.
+MOST_BALLS = 5_000_000
 # Covers the rounding to float64 of the bound itself.
 _INFLATE = 1.0 + 2.0**-50
 
@@ -46,30 +48,38 @@ def nested_parameters(network: Network) -> dict[str, dict[str, Array]]:
     }
 
 
-def jacobian_with_error(network: Network, bank: Any) -> tuple[Array, Array, tuple[str, ...]]:
-    """Return the float64 Jacobian, a bound of its error, (M, P) each, and notes.
+def jacobian_with_error(network: Network, bank: Any) -> tuple[Array, Array, str, tuple[str, ...]]:
+    """Return the Jacobian, a bound of its error, (M, P) each, how it was found, and notes.
 
-    The bound is the distance from the Jacobian in balls, to the far end of every ball. A normalizer that balls cannot
-    have is moved by some units in the last place instead, which gives an estimate.
+    It is found in balls and rounded to float64, so that every entry is right to its last bit: the columns of a deep
+    layer near collapse, computed in float64, would be nothing but rounding. A Jacobian too large for that, or a
+    normalizer that balls cannot have, is computed in float64, and its error estimated by moving the parameters by
+    units in the last place.
     """
     inputs = read_bank(bank, network.width)
+    note = ""
+    if inputs.readings(network.output_width) * network.parameters.size > MOST_BALLS:
+        note = "the Jacobian is too large for balls: it is float64's, and its error an estimate"
+    else:
+        try:
+            return *_rounded_balls(network, inputs), "arithmetic in balls", ()
+        except ValueError as error:
+            note = f"the error of the Jacobian is an estimate: {error}"
     jacobian = np.asarray(network.jacobian(inputs), dtype=np.float64)
-    try:
-        return jacobian, _proven_error(network, inputs, jacobian), ()
-    except ValueError as error:
-        note = f"the error of the Jacobian is an estimate: {error}"
     above, below = (network.with_parameters(moved(network.parameters, side)).jacobian(inputs) for side in (1.0, -1.0))
-    return jacobian, error_by_moving(jacobian, above, below), (note,)
+    return jacobian, error_by_moving(jacobian, above, below), "exact", (note,)
 
 
-def _proven_error(network: Network, inputs: Bank, jacobian: Array) -> Array:
+def _rounded_balls(network: Network, inputs: Bank) -> tuple[Array, Array]:
+    """Round the ball Jacobian to float64, and bound the distance to the far end of every ball."""
     bits = _BITS
     for _ in range(_DOUBLINGS):
         with flint.ctx.workprec(bits):
             balls = jacobian_in(network.layers, inputs, as_balls, network.normalizer)
+            jacobian = elementwise(lambda ball: ball.mid(), balls).astype(np.float64)
             far = elementwise(lambda ball: ball.abs_upper(), balls - as_balls(jacobian)).astype(np.float64)
             radii = elementwise(lambda ball: ball.rad(), balls).astype(np.float64)
         if (np.linalg.norm(radii, axis=0) <= EPS * np.linalg.norm(jacobian, axis=0)).all():
             break
         bits *= 2
-    return np.asarray(far * _INFLATE)
+    return jacobian, np.asarray(far * _INFLATE)

@@ -80,6 +80,24 @@ class TestC3UnitsDoNotDecide:
         np.testing.assert_allclose(after.scaled_singular_values[:4], before.scaled_singular_values[:4], rtol=1e-12)
 
 
+def test_singular_values_that_float64_does_not_know_are_left_out_and_noted():
+    plain = np.column_stack([np.ones(6), X, X**2, X**3, 1 - X]) * 10.0 ** np.array([0, 40, -20, 3, 40])
+    found = estim.Sensitivity.from_jacobian(plain, 0.1)
+    assert np.isnan(found.singular_values).any()
+    assert "NaN" in found.notes[0]
+    units = [
+        [Fraction(v) * 10**k for v, k in zip(row, (0, 40, -20 + 40, 3, 40), strict=True)] for row in _exact_design()
+    ]
+    exact = estim.Sensitivity.from_jacobian(units, 0.1)
+    assert exact.counts[Status.NULL] == 1
+    certified = estim.Sensitivity.from_jacobian(units, 0.1, digits=100)
+    np.testing.assert_allclose(exact.singular_values, certified.singular_values, rtol=1e-11)
+
+
+def _exact_design():
+    return [[Fraction(1), x, x**2, x**3, 1 - x] for x in TENTHS]
+
+
 class TestC4CollinearDesign:
     def check(self, found):
         assert [status in (Status.SEEN, Status.WEAK) for status in found.status] == [True, True, False]
