@@ -194,7 +194,7 @@ def _try_complex(
         for j, found in enumerate(_shown(map_(one, range(len(given.x))), len(given.x), progress)):
             if found is None or not check(j, found):
                 return None
-            jacobian[:, j], error[:, j] = found.values, found.error
+            jacobian[:, j], error[:, j] = found.values, found.error + given.noise.relative * np.abs(found.values)
     return Derivative(jacobian, error, "complex step", ())
 
 
@@ -207,8 +207,8 @@ def _assembled(columns: list[Column], first: First, parameters: Parameters, nois
     jacobian[lost] = np.nan
     kinked = [name for name, one in zip(parameters.names, columns, strict=True) if one.kinked]
     notes = [f"slopes differ on both sides of {', '.join(kinked)}: the error covers both"] if kinked else []
-    if noise.relative > _COARSE:
-        notes.append(f"the model computes to {noise.relative:.0e} of its readings only")
+    if np.median(noise.relative) > _COARSE:
+        notes.append(f"the model computes to {np.median(noise.relative):.0e} of its readings only")
     return Derivative(jacobian, error, "differences", tuple(notes))
 
 

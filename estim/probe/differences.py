@@ -32,6 +32,8 @@ OCTAVES = 2.0 ** (RUNGS - 1)
 GOOD = 1e-9
 #: Ladders for one parameter.
 LADDERS = 7
+#: The step of a last look from nearby, in first steps: two ladders down.
+_NEAR = 2.0**-20
 # Order of the formula; sum of its weights, times which rounding / step bounds the error (computed from the stencils
 # that `scipy.differentiate.derivative` documents, step factor 2).
 _CENTRAL = (8, 13.6)
@@ -122,14 +124,17 @@ def column(
         level = np.maximum(level, alone.level)
         ladders = [_judged(at, ladders[0], level)]
     smallest = max(float(np.abs(x[parameter])) * 2.0**-44, np.finfo(np.float64).tiny / EPS)
+    near = _near_slope(at, max(ladders[0].start * _NEAR, smallest), level)
     while True:
         best, error, rung = _chosen(ladders)
-        step = _next_step(ladders, best, error)
+        step = _next_step(ladders, best, error, near.contradicts(best, error, rung))
         if step is None or step < smallest or len(ladders) == LADDERS:
             break
         ladders.append(_climb(at, step, level))
     kinks = _kinks(at, best, rung, level)
     error = np.maximum(error, _contradiction(ladders, best, error))
+    astray = near.contradicts(best, error, rung)
+    error[astray] = np.maximum(error, np.abs(near.slope - best))[astray]
     total = np.maximum(2.0 * error, kinks) + 8.0 * noise.relative * np.abs(best)
     # Differences that do not converge, as at an infinite slope, tell no more than that.
     total[total > 0.25 * np.abs(best)] += np.abs(best)[total > 0.25 * np.abs(best)]
@@ -260,7 +265,8 @@ def _contradiction(ladders: list[_Ladder], best: Array, error: Array) -> Array:
     apart = np.zeros_like(best)
     for ladder in ladders:
         with np.errstate(invalid="ignore"):
-            plain = ladder.errors <= 1e-3 * np.abs(ladder.values)
+            # Steps that leap over many waves may agree by chance, but then on a slope much smaller than the waves'.
+            plain = (ladder.errors <= 1e-3 * np.abs(ladder.values)) & (np.abs(ladder.values) > 0.05 * np.abs(best))
             off = np.abs(ladder.values - best)
         for k in range(len(plain) - 2):
             steady = plain[k : k + 3].all(axis=0) & (off[k : k + 3] > ladder.errors[k : k + 3] + error).all(axis=0)
@@ -268,12 +274,35 @@ def _contradiction(ladders: list[_Ladder], best: Array, error: Array) -> Array:
     return apart
 
 
-def _next_step(ladders: list[_Ladder], best: Array, error: Array) -> float | None:
+@dataclass(frozen=True)
+class _Near:
+    """Slopes over one step so small that nothing is stepped over, each field (M,)."""
+
+    step: float
+    slope: Array
+    slack: Array
+    """What rounding and curvature may add to them."""
+
+    def contradicts(self, best: Array, error: Array, rung: Array) -> npt.NDArray[np.bool_]:
+        """Tell where an estimate is none of the slope nearby: it saw the function on too large a scale."""
+        with np.errstate(invalid="ignore"):
+            off = np.abs(self.slope - best) > self.slack + 2.0 * error + 1e-3 * np.abs(best)
+        return np.asarray(off & (rung > self.step))
+
+
+def _near_slope(at: _Steps, step: float, noise: Array) -> _Near:
+    with np.errstate(all="ignore"):
+        slope = (at(step) - at(-step)) / (2.0 * step)
+    return _Near(step, slope, 4.0 * noise / step + _even_part(at, step))
+
+
+def _next_step(ladders: list[_Ladder], best: Array, error: Array, astray: npt.NDArray[np.bool_]) -> float | None:
     """Return where another ladder should start: below the lowest, above the highest; None when there is no need."""
     poor = error > GOOD * np.abs(best)
     # Only the lowest ladder tells whether rounding was reached: a higher one may have met it among false estimates.
     lowest = min(ladders, key=lambda ladder: ladder.start)
-    if (poor & ~lowest.rounded.any(axis=0)).any():
+    above = lowest.start > ladders[0].start * _NEAR
+    if (poor & ~lowest.rounded.any(axis=0)).any() or (above and astray.any()):
         return float(min(ladder.steps[0] for ladder in ladders)) / OCTAVES
     seen = np.abs(best) > error
     highest = max(ladders, key=lambda ladder: ladder.start)

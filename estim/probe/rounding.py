@@ -11,8 +11,14 @@ Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 #: Relative move that shows the rounding of a derivative: large enough to round anew, its square small enough to vanish.
 _MOVE = 2.0**-42
-# Places along the line, at unequal distances.
+# Places along a line, at unequal distances, and polynomials on them.
 _LINE = np.array([-3.71, -2.83, -2.17, -0.93, 0.41, 1.19, 2.39, 2.97, 3.89])
+_BASIS, _TRIANGLE = np.linalg.qr(np.vander(_LINE, increasing=True))
+#: Lengths of the lines, in octaves of the parameters; those after the third only for readings that stand still on it.
+_OCTAVES = (-42, -27, -12, -7, -3)
+_LAST_FOR_ALL = -12
+#: Relative size up to which what looks like noise on the longer lines is taken for rounding.
+_SMALL = 1e-8
 
 
 @dataclass(frozen=True)
@@ -21,8 +27,8 @@ class Noise:
 
     level: Array
     """(M,), in the units of the readings."""
-    relative: float
-    """Median over the readings, relative to their size or their change with the parameters: eps, or that of float32."""
+    relative: Array
+    """(M,), relative to the size of the reading or its change with the parameters, whichever is larger."""
 
 
 def generic_signs(count: int) -> Array:
@@ -55,35 +61,61 @@ def error_by_moving(values: Array, above: Array, below: Array) -> Array:
 def rounding_noise(
     evaluate: Callable[[Array], Array], x: Array, readings: Array, scales: Array, spread: float
 ) -> Noise:
-    """Estimate the rounding of every reading, at least `spread`, from readings along a tiny line.
+    """Estimate the rounding of every reading, at least `spread`, from readings along three short lines.
 
-    What a parabola leaves of them is rounding alone (More and Wild, Estimating computational noise, 2011,
+    What a polynomial leaves of them is rounding (More and Wild, Estimating computational noise, 2011,
     doi:10.1137/100786125, take differences at equal distances; but there rounding follows a pattern that differences
-    remove, too). Where most readings on the line are equal, as those of a model that computes in float32 are, the
-    line is lengthened: rounding to three decimals is then noise, too.
+    remove, too). On the shortest line this holds for every function. Longer ones show rounding in coarse steps, as of
+    1 - exp(-b x) for a tiny b, of float32 or of three decimals; they count only where what is left looks like noise and
+    is below 1e-8 of the reading, or the reading stands still on the shorter ones. A rounding that no parameter moves is
+    not seen at all.
     """
     direction = scales * generic_signs(len(x))
-    noise, size = np.full_like(readings, spread), np.abs(readings)
-    still = np.arange(len(readings))
-    for octave in (-42, -32, -22, -12, -7, -3):
-        line = np.array([evaluate(x + 2.0**octave * place * direction) for place in _LINE]) - readings
-        table = line[:, still]
-        moving = (np.diff(table, axis=0) != 0.0).sum(axis=0) >= len(_LINE) - 3
-        left, change = _around_parabola(table[:, moving])
-        noise[still[moving]] = np.maximum(3.0 * left, spread)
-        size[still[moving]] = np.maximum(size[still[moving]], change / 2.0**octave)
-        still = still[~moving]
-        if not still.size:
+    level, size = np.full_like(readings, spread), np.abs(readings)
+    still, slope = np.ones(len(readings), dtype=bool), np.zeros_like(readings)
+    for octave in _OCTAVES:
+        length = 2.0**octave
+        line = np.array([evaluate(x + length * place * direction) for place in _LINE]) - readings
+        seen = _seen_along(line)
+        # A ripple looks the same, and is part of the model: it is larger, and folds a line that is straight when short.
+        small = (seen.noise <= _SMALL * np.maximum(size, slope)) & (seen.slope / length >= 0.25 * slope)
+        trusted = still | (seen.white & small)
+        if octave > _LAST_FOR_ALL:
+            trusted &= still
+        trusted &= seen.moving
+        level[trusted] = np.maximum(level, 3.0 * seen.noise)[trusted]
+        fresh = (slope == 0.0) & seen.moving & (seen.slope > 8.0 * seen.noise)
+        slope[fresh] = seen.slope[fresh] / length
+        still &= ~seen.moving
+        if octave >= _LAST_FOR_ALL and not still.any():
             break
-    noise = np.maximum(noise, EPS * np.abs(readings))
-    relative = noise[size > 0.0] / size[size > 0.0]
-    return Noise(noise, max(EPS, float(np.median(relative))) if relative.size else EPS)
+    level, size = np.maximum(level, EPS * np.abs(readings)), np.maximum(size, slope)
+    with np.errstate(all="ignore"):
+        relative = np.where(size > 0.0, level / size, EPS)
+    return Noise(level, np.clip(relative, EPS, 1.0))
 
 
-def _around_parabola(table: Array) -> tuple[Array, Array]:
-    """Return the standard deviation of the rows around a parabola along them, and its slope at 0; (columns,) each."""
-    basis, triangle = np.linalg.qr(np.vander(_LINE, 3, increasing=True))
-    along = basis.T @ table
-    left = np.sqrt(((table - basis @ along) ** 2).sum(axis=0) / (len(_LINE) - 3))
-    slope = np.abs(np.linalg.solve(triangle, along)[1])
-    return np.where(np.isfinite(left), left, 0.0), np.where(np.isfinite(slope), slope, 0.0)
+@dataclass(frozen=True)
+class _Seen:
+    """What readings along a line show, each field (M,)."""
+
+    moving: npt.NDArray[np.bool_]
+    """Whether most readings differ from their neighbours."""
+    noise: Array
+    """Standard deviation of what is left."""
+    white: npt.NDArray[np.bool_]
+    """Whether high polynomials hold as much as middling ones do: no smooth function is like that."""
+    slope: Array
+    """Change over a place of the line."""
+
+
+def _seen_along(line: Array) -> _Seen:
+    parts = _BASIS.T @ line
+    # Of two numbers each, without squares that overflow.
+    middling, high = np.hypot(parts[4], parts[5]) / np.sqrt(2.0), np.hypot(parts[7], parts[8]) / np.sqrt(2.0)
+    moving = (np.diff(line, axis=0) != 0.0).sum(axis=0) >= len(_LINE) - 3
+    finite = np.isfinite(parts).all(axis=0)
+    slope = np.abs(parts[1] / _TRIANGLE[1, 1])
+    return _Seen(
+        moving & finite, np.where(finite, np.maximum(high, 0.5 * middling), 0.0), high >= 0.05 * middling, slope
+    )

@@ -69,9 +69,12 @@ FUNCTIONS = (
     Function("root near zero", lambda L, t, x: L.sqrt(t[0] * x), (1e-9,)),
     Function("pole nearby", lambda L, t, x: 1 / (t[0] - 1 + 1e-4 * x), (1.0,), 1e-8),
     Function("saturated", lambda L, t, x: L.tanh(t[0] * x + t[1]), (20.0, 1.0), 1e-7),
-    Function("ripple on a line", lambda L, t, x: t[0] + 1e-6 * L.sin(1e5 * t[0] * x), (1.0,), 1e-7),
+    Function("ripple on a line, with two slopes", lambda L, t, x: t[0] + 1e-6 * L.sin(1e5 * t[0] * x), (1.0,), 1e-2),
     Function("line, eighteen decades apart", lambda L, t, x: t[0] * x + t[1], (1e9, 1e-9)),
     Function("cubic at zero", lambda L, t, x: (t[0] * x) ** 3 + t[0] * x, (0.0,)),
     Function("parabola at its minimum", lambda L, t, x: (t[0] * x) ** 2 + t[1], (0.0, 1.0)),
+    # Rounding in coarse steps: 1 - exp(-1e-8 x) has eight digits, and none of them moves when theta does by 1e-13.
+    Function("saturation, far from it", lambda L, t, x: t[0] * (1 - L.exp(-t[1] * x)), (2.0, 1e-8), 1e-5),
+    Function("one plus a small square", lambda L, t, x: t[0] * L.log(1 + (t[1] * x) ** 2), (3.0, 1e-3), 1e-7),
     Function("arc tangent", lambda L, t, x: L.atan(t[0] * x / t[1]), (-3.0, 0.01)),
 )  # fmt: skip

@@ -48,8 +48,9 @@ def test_errors_of_complex_steps_are_honest(function):
 def test_complex_steps_are_accurate_but_for_the_conditioning(function):
     found = probe(function.analytic, BANK, params=np.array(function.theta))
     off = np.abs(found.jacobian - function.jacobian()) / sizes(function.jacobian())
-    # A rounding of theta itself moves the fastest sine by 1e7 * 1.3 * 4.2 roundings.
-    assert off.max() <= 1e-8 if "sine" in function.name or "ripple" in function.name else off.max() <= 8 * EPS
+    # A rounding of the argument moves the fastest sine by 1e7 * 1.3 * 4.2 roundings, one of 1 - 1e-8 by 1e8.
+    rough = any(word in function.name for word in ("sine", "ripple", "saturation", "small square"))
+    assert off.max() <= (1e-8 if rough else 8 * EPS)
 
 
 @given(
