@@ -22,9 +22,9 @@ def table(study: dict[str, Any]) -> str:
     spread = simulated.rmse_se[-1] / simulated.theta * (simulated.trials / 1000) ** 0.5
     lines += [
         "",
-        "By theory the first figure is sigma / (theta |m'(theta)|): equal figures mean equal slopes of the two fixtures.",
-        "The second is decided by the cap on theta, 0.15 here and not given in the note, whose trial count is not given",
-        f"either: with 1,000 trials ours would have a standard error of {spread:.2g}.",
+        "By theory the first figure is sigma / (theta |m'(theta)|): equal figures mean equal slopes of both fixtures.",
+        "The cap on theta decides the second: 0.15 here, not given in the note. Nor is the note's number of trials:",
+        f"with 1,000 of them ours would have a standard error of {spread:.2g}.",
     ]
     return "\n".join(lines)
 

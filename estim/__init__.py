@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from estim import attention as attention
-    from estim.contact import ContactOrders as ContactOrders
-    from estim.contact import contact_orders as contact_orders
-    from estim.contact import contact_slopes as contact_slopes
     from estim.probe.along import linearity as linearity
     from estim.probe.along import response_along as response_along
     from estim.probe.batches import Batches as Batches
@@ -21,24 +18,33 @@ if TYPE_CHECKING:
     from estim.recovery.recovery import Recovery as Recovery
     from estim.recovery.recovery import recover as recover
     from estim.recovery.response import MeanResponse as MeanResponse
-    from estim.singular_values import Spectrum as Spectrum
-    from estim.singular_values import spectrum as spectrum
+    from estim.spectra.contact import ContactOrders as ContactOrders
+    from estim.spectra.contact import ContactSlopes as ContactSlopes
+    from estim.spectra.contact import contact_orders as contact_orders
+    from estim.spectra.contact import contact_slopes as contact_slopes
+    from estim.spectra.contact import smith_orders as smith_orders
+    from estim.spectra.singular_values import RankTable as RankTable
+    from estim.spectra.singular_values import Spectrum as Spectrum
+    from estim.spectra.singular_values import spectrum as spectrum
 
 _HOME = {
     "Batches": "probe.batches",
-    "ContactOrders": "contact",
+    "ContactOrders": "spectra.contact",
+    "ContactSlopes": "spectra.contact",
     "MeanResponse": "recovery.response",
+    "RankTable": "spectra.singular_values",
     "Recovery": "recovery.recovery",
     "Sensitivity": "probe.record",
-    "Spectrum": "singular_values",
+    "Spectrum": "spectra.singular_values",
     "Status": "probe.record",
-    "contact_orders": "contact",
-    "contact_slopes": "contact",
+    "contact_orders": "spectra.contact",
+    "contact_slopes": "spectra.contact",
     "linearity": "probe.along",
     "recover": "recovery.recovery",
     "response_along": "probe.along",
     "sensitivity": "probe.sensitivity",
-    "spectrum": "singular_values",
+    "smith_orders": "spectra.contact",
+    "spectrum": "spectra.singular_values",
 }
 _SUBPACKAGES = ("attention",)
 

@@ -97,7 +97,7 @@ def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: flo
 def _in_own_units(
     found: Directions, jacobian: Array, noise: Whitening, proven: Array, certified: bool
 ) -> tuple[Directions, tuple[str, ...]]:
-    """Make the singular values in the user's units as accurate as what is proven allows; leave out what is not known."""
+    """Make the singular values in the user's units as accurate as what is proven allows, or leave them out."""
     if certified or found.rank in (0, len(found.scale)) or len(noise.noiseless):
         return found, ()
     if len(proven) == len(found.scale) - found.rank:
@@ -108,8 +108,8 @@ def _in_own_units(
         return found, ()
     values[: found.rank][vague] = np.nan
     note = (
-        f"{int(vague.sum())} resolved directions are too weak, beside the strongest, for float64 to know their singular "
-        "values in the parameters' units (NaN): those free of units, statuses and floors hold."
+        f"{int(vague.sum())} resolved directions are too weak, beside the strongest, for float64 to know their "
+        "singular values in the parameters' units (NaN): those free of units, statuses and floors hold."
     )
     return replace(found, singular_values=values), (note,)
 

@@ -12,11 +12,11 @@ import flint
 import numpy as np
 import numpy.typing as npt
 
-from estim._certify import Enclosures, enclose, without_null
 from estim.arithmetic import Array as Balls
 from estim.arithmetic import as_balls, elementwise, matmul
 from estim.probe.directions import Directions
 from estim.probe.noise import Whitening
+from estim.spectra.certify import Enclosures, enclose, without_null
 
 if TYPE_CHECKING:
     from estim.probe.models import Probed
@@ -28,11 +28,11 @@ FEWEST_DIGITS, MOST_DIGITS = 15, 10_000
 
 def network_directions(network: Any, bank: Any, noise: Whitening, digits: int) -> Directions:
     """Return the directions that a network's ball Jacobian of so many digits resolves, its gauge taken out first."""
-    from estim._rank_bound import rank_bound
     from estim.attention.bank import read_bank
     from estim.attention.gauge import tangents_in
     from estim.attention.jacobian import ball_jacobian
     from estim.attention.layer import FACTORS
+    from estim.spectra.rank_bound import rank_bound
 
     _check(digits, noise)
     layers, read = network.layers, read_bank(bank, network.width)

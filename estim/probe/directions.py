@@ -68,7 +68,7 @@ def resolve(jacobian: Array, error: Array | None, whitening: Whitening) -> Direc
 
 
 def refined(found: Directions, jacobian: Array, whitening: Whitening, null: Array) -> Directions:
-    """Return the directions in the user's units again, where orthonormal rows `null` are proven to be all that is unseen.
+    """Return the directions in the user's units again, where orthonormal rows `null` are proven to be all unseen.
 
     In units decades apart the weak singular values depend on the null space more finely than the whitened Jacobian
     shows it. With it known, columns that span the rest stand for all; they are made orthogonal to it, weak ones
@@ -84,7 +84,7 @@ def refined(found: Directions, jacobian: Array, whitening: Whitening, null: Arra
     kept = kept[np.argsort(found.scale[kept], kind="stable")]
     basis, mixing = np.linalg.qr(np.eye(len(found.scale))[:, kept] - null.T @ null[:, kept])
     columns = np.linalg.solve(mixing.T, (triangle[:, kept] * found.scale[kept]).T).T
-    values, right = _svd(np.linalg.qr(columns, mode="r"))
+    values, right = _svd(np.asarray(np.linalg.qr(columns, mode="r")))
     directions = np.concatenate([right @ basis.T, null])
     return replace(found, singular_values=_padded(values, len(found.scale)), directions=directions)
 

@@ -1,0 +1,129 @@
+"""Contact orders: how fast the singular values vanish as all queries and keys are scaled to zero.
+
+Multiply every query and key of a network by s. A singular value of the Jacobian then behaves like a constant times
+s^k as s -> 0, and the integers k are the exponents of the Smith form of the Jacobian over the ring of power series in
+s: exact, and free of a fit. `contact_orders` finds them, `smith_orders` those of any matrix of power series, and
+`contact_slopes` shows the slopes that approach them.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from estim.arithmetic import Array, as_fractions, read_entries
+from estim.attention.layer import FACTORS
+from estim.attention.network import Network
+from estim.spectra.contact_record import ContactOrders, ContactSlopes
+from estim.spectra.orders import contact_orders, smith_orders
+from estim.spectra.plain import frozen_rows
+from estim.spectra.singular_values import Spectrum, spectrum
+
+__all__ = ["ContactOrders", "ContactSlopes", "contact_orders", "contact_slopes", "smith_orders"]
+
+# A slope over a factor of two then carries 19 digits.
+_WANTED_ERROR = 1e-20
+_MOST_DIGITS = 10_000
+
+
+def contact_slopes(
+    network: Network, bank: Any, scales: Any, *, digits: int = 110, factors: Sequence[str] = FACTORS
+) -> ContactSlopes:
+    """Return singular values at several scales of all queries and keys, and the slopes between them.
+
+    Parameters
+    ----------
+    network : Network
+        As for :func:`contact_orders`.
+    bank : (inputs, tokens, width) array_like or list of (tokens, width) array_like
+        Inputs; dimensionless.
+    scales : (scales,) array_like
+        Two or more positive numbers, each different from the one before: floats (exact binary values),
+        ``Fraction`` or decimal strings; dimensionless.
+    digits : int, default: 110
+        Of the first ball Jacobian, from 15 to 10000; more are taken until every value is proven to 20 digits.
+    factors : sequence of {"query", "key", "value"}
+        Which factors count as parameters.
+
+    Returns
+    -------
+    ContactSlopes
+        As many values at each scale as there are orders, with proven bounds.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit, or the bank leaves every reading constant; and as :func:`contact_orders`.
+    ArithmeticError
+        If 10000 digits do not part a value from zero.
+
+    Examples
+    --------
+    >>> import estim
+    >>> from estim.attention import Layer, Network
+    >>> chain = Network([Layer([[1]], [[1]], [[1]])] * 2)
+    >>> bank = [[[0], [1]], [[0], [2]]]
+    >>> found = estim.contact_slopes(chain, bank, ["0.04", "0.02"], factors=("query", "key"))
+    >>> found.orders
+    (1, 5)
+    >>> found.slopes.astype(float).round(6)
+    array([[0.999993, 5.00194 ]])
+    """
+    exact = as_fractions(read_entries(scales, "scales", ndim=1))
+    if len(exact) < 2 or min(exact) <= 0 or any(a == b for a, b in pairwise(exact)):
+        msg = f"`scales` must be two or more positive numbers, each different from the one before; got {scales!r}"
+        raise ValueError(msg)
+    orders = contact_orders(network, bank, factors=factors).orders
+    if not orders:
+        msg = "`bank` must let some reading vary; got one on which every reading is constant"
+        raise ValueError(msg)
+    spectra = [_resolved(network.scaled(scale), bank, digits, factors, len(orders)) for scale in exact]
+    values, lower, upper = (
+        frozen_rows([getattr(one, name)[: len(orders)] for one in spectra])
+        for name in ("singular_values", "lower", "upper")
+    )
+    used = max(one.digits for one in spectra if one.digits is not None)
+    slopes = [_slopes(values[i : i + 2], exact[i] / exact[i + 1], used) for i in range(len(exact) - 1)]
+    errors = np.array([one.relative_error[: len(orders)] for one in spectra])
+    return ContactSlopes(
+        scales=tuple(exact),
+        singular_values=values,
+        lower=lower,
+        upper=upper,
+        slopes=frozen_rows(slopes),
+        slope_error=frozen_rows(_slope_errors(errors, exact)),
+        orders=orders,
+        digits=used,
+    )
+
+
+def _resolved(network: Network, bank: Any, digits: int, factors: Sequence[str], count: int) -> Spectrum:
+    """Raise the digits until the first `count` values are known."""
+    while True:
+        found = spectrum(network, bank, digits=digits, factors=factors)
+        worst = float(found.relative_error[:count].max())
+        if worst <= _WANTED_ERROR:
+            return found
+        if digits == _MOST_DIGITS:
+            msg = f"{digits} digits leave a value of the {count} with a relative error of {worst:.1e}"
+            raise ArithmeticError(msg)
+        more = 2 * digits if worst >= 1 else digits + math.ceil(math.log10(worst / _WANTED_ERROR)) + 5
+        digits = min(more, _MOST_DIGITS)
+
+
+def _slopes(values: Array, ratio: Fraction, digits: int) -> list[Any]:
+    """Return log(value ratio) / log(scale ratio) of two consecutive scales."""
+    with mpmath.workdps(digits + 10):
+        step = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
+        return [mpmath.log(before / after) / step for before, after in zip(*values, strict=True)]
+
+
+def _slope_errors(errors: Array, scales: Array) -> list[list[float]]:
+    """Bound the errors of the slopes by those of the values: |d log x| <= 2 |d x| / x for errors below one half."""
+    steps = [abs(math.log(before / after)) for before, after in pairwise(scales)]
+    bounds = 2 * (errors[:-1] + errors[1:]) / np.array(steps)[:, None]
+    return [[float(bound) for bound in row] for row in bounds]

@@ -1,0 +1,276 @@
+"""Eigenvectors of a Gram matrix whose eigenvalues may span thousands of decades, in balls of the present precision.
+
+Nothing here is proven: the vectors are exact numbers that :mod:`estim.spectra.certify` then judges. Eigenvalues and
+norms are squares of singular values; d stands for the singular values themselves. An error is *graded*, or relative,
+when entry (i, j) of it is small against d_i d_j, and not only against the largest of them.
+
+Road: pivoted Cholesky G = R^T R; the rows of R are graded, so R R^T = D S D with a well-conditioned S, whatever D;
+one-sided Jacobi in float64 on S with D kept as exponents (Demmel and Veselic 1992, doi:10.1137/0613074) gives 14 graded
+digits; Newton's iteration for eigenvectors (Ogita and Aishima 2018, doi:10.1007/s13160-018-0310-3) doubles them
+with matrix products alone.
+"""
+
+import math
+from collections.abc import Iterator
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.arithmetic import Array, elementwise, matmul
+
+# Rotations of the Jacobi method whose cosine is below this leave 53-bit columns as they are.
+_ORTHOGONAL = 4 * np.finfo(float).eps
+# Newton's correction is trusted where it is small; a larger one means two eigenvalues too close to be told apart yet.
+_TRUSTED = 2.0**-8
+# Bits of orthonormality that any matrix handed to Newton and Schulz has: those of a trusted step, squared, less two.
+_ORTHONORMAL_BITS = 14
+
+
+def midpoint(array: Array) -> Array:
+    """Drop the radii."""
+    return elementwise(lambda ball: ball.mid(), array)
+
+
+def identity(size: int) -> Array:
+    """Return the identity matrix as balls."""
+    return elementwise(flint.arb, np.eye(size))
+
+
+def log2_above(ball: flint.arb) -> float:
+    """Bound log2 of the magnitude of a ball from above, far outside the range of float64 too."""
+    mantissa, exponent = ball.abs_upper().mid().man_exp()
+    # 1e-9 covers the rounding of the logarithm.
+    return math.log2(int(mantissa)) + int(exponent) + 1e-9 if mantissa else -math.inf
+
+
+def pivoted_cholesky(gram: Array, floor: int, most: int) -> tuple[Array, float]:
+    """Factor G = R^T R up to pivots below ``2**-floor`` times the largest.
+
+    Returns
+    -------
+    rows : (rank, n) array
+        R, one row a pivot, in the column order of G.
+    span : float
+        log2 of the ratio of the largest to the smallest pivot row, about the condition number of R.
+    """
+    rest = gram.copy()
+    size = len(rest)
+    rows = np.full((min(size, most), size), flint.arb(0), dtype=object)
+    alive = np.arange(size)
+    first: flint.arb | None = None
+    pivots: list[float] = []
+    for row in rows:
+        diagonal = rest[alive, alive]
+        at = int(np.argmax(diagonal))
+        top = diagonal[at]
+        first = top if first is None else first
+        if not top > first * flint.arb(2) ** -floor:
+            break
+        pivots.append(log2_above(top) / 2)
+        row[alive] = midpoint(rest[alive[at], alive] / top.sqrt())
+        alive = np.delete(alive, at)
+        block = np.ix_(alive, alive)
+        rest[block] = midpoint(rest[block] - np.multiply.outer(row[alive], row[alive]))
+    return rows[: len(pivots)], pivots[0] - min(pivots) if pivots else 0.0
+
+
+def _disjoint_pairs(size: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield every pair once, in rounds of disjoint pairs (the circle method of tournaments)."""
+    players = np.arange(size + size % 2)
+    half = len(players) // 2
+    for _ in range(len(players) - 1):
+        first, second = players[:half], players[: half - 1 : -1]
+        playing = np.maximum(first, second) < size
+        yield first[playing], second[playing]
+        players = np.concatenate([players[:1], players[-1:], players[1:-1]])
+
+
+def graded_jacobi(
+    factor: NDArray[np.float64], exponents: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Diagonalise D S D, with S = C^T C and D = diag(2**exponents), by rotations of the columns of C D.
+
+    No number as large or small as D is ever formed: columns stay scaled by D, and entry (l, i) of the eigenvectors, at
+    most about min(d_l/d_i, d_i/d_l), is kept multiplied by the inverse of that.
+
+    Parameters
+    ----------
+    factor : (m, n) array
+        C, with columns of norm about one.
+    exponents : (n,) int array
+
+    Returns
+    -------
+    vectors : (n, n) array
+        One eigenvector a row, entry (i, l) multiplied by ``2**abs(exponents[l] - exponents[i])``.
+    norms : (n,) array
+        Square roots of the eigenvalues, divided by ``2**exponents``.
+    """
+    rows, vectors = factor.T.copy(), np.eye(factor.shape[1])
+    distance = np.abs(exponents[:, None] - exponents)
+    for _ in range(60):
+        rotated = False
+        for first, second in _disjoint_pairs(len(rows)):
+            rotated |= _rotate(rows, vectors, exponents, distance, first, second)
+        if not rotated:
+            break
+    return vectors, np.sqrt((rows * rows).sum(axis=1))
+
+
+def _rotate(
+    rows: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    exponents: NDArray[np.int64],
+    distance: NDArray[np.int64],
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+) -> bool:
+    """Make disjoint pairs of rows orthogonal, in place; return whether any was not."""
+    squares = (rows * rows).sum(axis=1)
+    size = np.log2(squares) / 2 + exponents
+    swap = size[first] < size[second]
+    large, small = np.where(swap, second, first), np.where(swap, first, second)
+    inner = (rows[large] * rows[small]).sum(axis=1)
+    wanted = np.abs(inner) > _ORTHOGONAL * np.sqrt(squares[large] * squares[small])
+    if not wanted.any():
+        return False
+    large, small, inner = large[wanted], small[wanted], inner[wanted]
+    shift = exponents[small] - exponents[large]
+    ratio = np.ldexp(1.0, shift)
+    gap = squares[large] - squares[small] * ratio**2
+    # The tangent of the angle is `tangent * ratio`: the small row takes up O(1) of the large one, never the reverse.
+    tangent = (2 * inner / (gap + np.hypot(gap, 2 * ratio * inner)))[:, None]
+    cosine = 1 / np.hypot(1, tangent * ratio[:, None])
+    from_small, from_large = rows[small], rows[large]
+    rows[large] = cosine * (from_large + tangent * ratio[:, None] ** 2 * from_small)
+    rows[small] = cosine * (from_small - tangent * from_large)
+    lean = distance[large] - distance[small]
+    from_small, from_large = vectors[small], vectors[large]
+    vectors[large] = cosine * (from_large + tangent * np.ldexp(1.0, shift[:, None] + lean) * from_small)
+    vectors[small] = cosine * (from_small - tangent * np.ldexp(1.0, shift[:, None] - lean) * from_large)
+    return True
+
+
+def eigenvectors(gram: Array, metric: Array | None, rows: Array, span: float, bits: int) -> Array:
+    """Return exact numbers close to the eigenvectors V of G = R^T R, (n, rank), by descending eigenvalue.
+
+    V^T S V is the identity, and V^T G V is diagonal relative to each pair of eigenvalues, to about ``2**-bits``,
+    where the present precision exceeds `bits` by twice `span`, log2 of the condition number of R. The metric S is
+    the identity when None, and must be close to it.
+    """
+    # Eigenvectors of the pencil (R^T R, S) lie in the range of S^-1 R^T: no constraint where the rank is full.
+    if metric is None or len(rows) == len(metric):
+        start = _start(rows, rows.T)
+    else:
+        start = _start(rows, midpoint(solve(metric, rows.T)))
+    return _refined(gram, metric, start, bits, span)
+
+
+def solve(matrix: Array, right: Array) -> Array:
+    """Solve a linear system in balls, which proves the matrix regular; raises ZeroDivisionError where they cannot."""
+    size, count = right.shape
+    left = flint.arb_mat(size, size, matrix.ravel().tolist())
+    solution = left.solve(flint.arb_mat(size, count, right.ravel().tolist()))
+    return np.array(solution.entries(), dtype=object).reshape(size, count)
+
+
+def gram_of(columns: Array, metric: Array | None) -> Array:
+    """Return V^T S V."""
+    return matmul(columns.T, columns if metric is None else matmul(metric, columns))
+
+
+def _start(rows: Array, span_of: Array) -> Array:
+    """Fourteen graded digits of the eigenvectors of R^T R."""
+    exponents = np.array([math.floor(log2_above((row * row).sum()) / 2) for row in rows])
+    scale = elementwise(lambda e: flint.arb(2) ** -int(e), exponents)
+    scaled = rows * scale[:, None]
+    vectors, norms = graded_jacobi(scaled.astype(float).T, exponents)
+    descending = np.argsort(-(np.log2(norms) + exponents), kind="stable")
+    vectors, norms, of = vectors[descending], norms[descending], exponents[descending]
+    # R^T (R R^T)^-1 U Sigma and not R^T U / Sigma: in this form a graded error of U stays one of V^T G V.
+    down = elementwise(lambda e: flint.arb(2) ** int(e), of[:, None] - exponents - np.abs(of[:, None] - exponents))
+    right = elementwise(flint.arb, vectors * norms[:, None]) * down
+    result = midpoint(matmul(span_of * scale, midpoint(solve(midpoint(matmul(scaled, scaled.T)), right.T))))
+    return midpoint(result / elementwise(lambda square: square.sqrt(), (result * result).sum(axis=0)))
+
+
+def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span: float) -> Array:
+    """Double the digits of orthonormal eigenvectors until 2**-bits or until the precision is exhausted."""
+    from scipy.sparse.csgraph import connected_components
+
+    full = flint.ctx.prec
+    eye = identity(vectors.shape[1])
+    known, best, stalled, turned = 40.0, 0.0, 0, False
+    while known < bits and stalled < 8:
+        # A step needs no more than the digits that it can give.
+        with flint.ctx.workprec(min(full, math.ceil(2 * known + 2 * span) + 64)):
+            inner = midpoint(matmul(vectors.T, matmul(gram, vectors)))
+            excess = eye - midpoint(gram_of(vectors, metric))
+            values = midpoint(np.diag(inner) / (1 - np.diag(excess)))
+            relative = _relative(inner, values) - eye
+            known = -log2_above((relative * relative + excess * excess).sum()) / 2
+            stalled, best = (0, known) if known > best + 1 else (stalled + 1, best)
+            gap = values - values[:, None]
+            np.fill_diagonal(gap, flint.arb(1))
+            step = midpoint((inner + values * excess) / gap)
+            size = np.abs(step.astype(float))
+            label = connected_components(~(size < _TRUSTED), directed=False)[1]
+            # Pairs so close that the square of their step, which Newton leaves behind, would undo digits.
+            close = (label == label[:, None]) | (np.maximum(size, size.T) > 2 ** (-known / 2))
+            turn = None if turned else _turn(inner, values, excess, np.where(close, step, 0), label, bits)
+            turned = turn is not None
+            change = eye + np.where(close, excess / 2, step) if turn is None else turn
+            known *= 1 if turned else 2
+        vectors = midpoint(matmul(vectors, midpoint(change)))
+    return vectors
+
+
+def _relative(inner: Array, values: Array) -> Array:
+    """Divide a graded matrix by the square roots of the eigenvalues on both sides."""
+    inverse = elementwise(lambda value: value.rsqrt(), values)
+    return midpoint(inner * inverse * inverse[:, None])
+
+
+def _turn(inner: Array, values: Array, excess: Array, step: Array, label: NDArray[np.int32], bits: int) -> Array | None:
+    """Rotate close pairs by exactly orthogonal matrices; None where there is nothing to rotate.
+
+    A cluster, whose members share a label, is diagonalised in float64 relative to its own spread. Between other close
+    pairs the step itself is made a rotation. A multiple eigenvalue needs none: its blocks become diagonal anyway.
+    """
+    relative = _relative(inner, values) + excess
+    count = int(label.max()) + 1
+    apart = label != label[:, None]
+    turn = identity(len(inner)) + np.where(apart, (step - step.T) / 2, 0)
+    found = bool((step * apart != 0).any())
+    turn = orthonormal(midpoint(turn)) if found else turn
+    for members in (np.flatnonzero(label == cluster) for cluster in range(count)):
+        block = np.ix_(members, members)
+        off = relative[block] - np.diag(np.diag(relative[block]))
+        if len(members) > 1 and log2_above((off * off).sum()) / 2 > -bits:
+            spread = midpoint(inner[block] / values[members[0]] + excess[block]) - identity(len(members))
+            unit = spread * flint.arb(2) ** -math.floor(log2_above((spread * spread).sum()) / 2)
+            rotation = orthonormal(elementwise(flint.arb, np.linalg.eigh(unit.astype(float))[1][:, ::-1]))
+            turn[:, members] = midpoint(matmul(turn[:, members], rotation))
+            found = True
+    return turn if found else None
+
+
+def completed(vectors: Array, metric: Array | None) -> Array:
+    """Append orthonormal columns, orthogonal to the given ones, until the matrix is square."""
+    size, count = vectors.shape
+    if count == size:
+        return vectors
+    rest = elementwise(flint.arb, np.linalg.qr(vectors.astype(float), mode="complete")[0][:, count:])
+    for _ in range(2):
+        image = rest if metric is None else matmul(metric, rest)
+        rest = midpoint(rest - matmul(vectors, midpoint(matmul(vectors.T, image))))
+    return np.concatenate([vectors, orthonormal(rest, metric)], axis=1)
+
+
+def orthonormal(columns: Array, metric: Array | None = None) -> Array:
+    """Make columns that are nearly orthonormal so to the present precision (Newton and Schulz)."""
+    eye = identity(columns.shape[1])
+    for _ in range(math.ceil(math.log2(flint.ctx.prec / _ORTHONORMAL_BITS))):
+        columns = midpoint(matmul(columns, midpoint((3 * eye - gram_of(columns, metric)) / 2)))
+    return columns

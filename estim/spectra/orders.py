@@ -1,0 +1,278 @@
+"""The exact orders of singular values as a scale goes to zero.
+
+See :mod:`estim.spectra.contact`, where these functions are public.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import flint
+import numpy as np
+
+from estim.arithmetic import Array, as_rationals, read_entries
+from estim.attention.bank import Bank, read_bank
+from estim.attention.layer import FACTORS, check_factors, parameter_count
+from estim.attention.network import Network
+from estim.spectra import series_jacobian as series
+from estim.spectra.contact_record import ContactOrders
+from estim.spectra.rank_bound import rank_bound
+from estim.spectra.singular_values import spectrum
+from estim.spectra.smith import exponents, rational_series, residues
+
+# Coefficients of rational series grow with the terms and with each pivot: beyond this many parameters squared times
+# terms residues take over. Ten parameters and 82 terms take a second, 96 parameters and ten terms seven minutes.
+_RATIONAL_LIMIT = 10_000
+# Digits that show, at the network's own scale, how many orders there are at least.
+_WITNESS_DIGITS = 60
+
+
+def contact_orders(
+    network: Network,
+    bank: Any,
+    *,
+    factors: Sequence[str] = FACTORS,
+    ring: str = "auto",
+    max_order: int = 2000,
+) -> ContactOrders:
+    """Return the exact orders of all positive singular values as the scale of queries and keys goes to zero.
+
+    Parameters
+    ----------
+    network : Network
+        Its entries are taken as they are, a float as its exact binary value; the normalizer needs Taylor coefficients.
+    bank : (inputs, tokens, width) array_like or list of (tokens, width) array_like
+        Inputs, also exact; dimensionless.
+    factors : sequence of {"query", "key", "value"}
+        Which factors count as parameters.
+    ring : {"auto", "rational", "residues"}, default: "auto"
+        Where to compute: rational power series, which prove every order, or Z/p^N, with s^2 = p and a prime near 2^61,
+        which takes large cases. "auto" prefers the first where it is a matter of a second.
+    max_order : int, default: 2000
+        Where to stop looking for orders that may not exist.
+
+    Returns
+    -------
+    ContactOrders
+        ``complete`` where the gauge, or the bank, leaves no room for a further order: the truncation is raised
+        until then. Where it never happens ``beyond`` bounds any further order, and ``proof`` says what speaks
+        against one.
+
+    Raises
+    ------
+    TypeError
+        If `network` is not a Network, or an entry is not a real number.
+    ValueError
+        If the bank, `factors`, `ring` or `max_order` does not fit, or the series of the normalizer is not known, or
+        not rational where that is asked for.
+    ArithmeticError
+        If orders above `max_order` are known to exist.
+
+    Notes
+    -----
+    Over Z/p^N the sum of the k least orders found is, for every k, at least the true one, and equal to it unless p
+    divides a leading coefficient by accident, an event of odds about 1e-15 for each of them. log 2, the value of
+    softplus at zero, is transcendental: a fixed random residue stands in for it.
+
+    Why these integers: after layer l the differences of tokens scale like s^(3^l - 1), a score acts on the mean of
+    the outputs through the variance of its tokens, and the other factor of the score adds one power. So layer l of a
+    scalar softmax chain has order 2 3^(l - 1) - 1, where the bank is large enough: 1, 5, 17, 53.
+
+    References
+    ----------
+    The Identifiability and Observability of Deep Normalized Attention, arXiv:2610.09620.
+
+    Examples
+    --------
+    >>> import estim
+    >>> from estim.attention import Layer, Network
+    >>> chain = Network([Layer([[1]], [[1]], [[1]])] * 3)
+    >>> orders = estim.contact_orders(chain, [[[0], [1]], [[0], [2]], [[0], [3]]], factors=("query", "key"))
+    >>> orders.orders, orders.complete
+    ((1, 5, 17), True)
+    """
+    if not isinstance(network, Network):
+        msg = f"`network` must be a Network; for a matrix use `smith_orders`; got {type(network).__name__}"
+        raise TypeError(msg)
+    if ring not in ("auto", "rational", "residues"):
+        msg = f"`ring` must be 'auto', 'rational' or 'residues'; got {ring!r}"
+        raise ValueError(msg)
+    if isinstance(max_order, bool) or not isinstance(max_order, int) or max_order < 1:
+        msg = f"`max_order` must be a positive integer; got {max_order!r}"
+        raise ValueError(msg)
+    chosen = check_factors(factors)
+    _check_normalizer(network, ring)
+    return _network_orders(network, read_bank(bank, network.width), chosen, ring, max_order)
+
+
+def _check_normalizer(network: Network, ring: str) -> None:
+    normalizer = network.normalizer
+    if normalizer.taylor is None:
+        msg = f"normalizer {normalizer.name!r} has no `taylor` coefficients; contact orders need them"
+        raise ValueError(msg)
+    if ring == "rational" and not series.has_rational_series(normalizer):
+        msg = f"normalizer {normalizer.name!r} is irrational at zero; `ring` must be 'residues'; got 'rational'"
+        raise ValueError(msg)
+
+
+def _network_orders(network: Network, bank: Bank, factors: tuple[str, ...], ring: str, max_order: int) -> ContactOrders:
+    """Double the truncation until the orders are as many as can be, or as many as are seen."""
+    bound, by = rank_bound(network, bank, factors)
+    shape = (bank.readings(network.output_width), parameter_count(network.layers, factors))
+    # Enough for the orders 2 3^(l - 1) - 1 of a large bank.
+    terms = 3 ** (len(network.layers) - 1) + 1
+    seen: int | None = None
+    while True:
+        orders, prime = _orders(network, bank, factors, ring, terms, bound)
+        beyond = 2 * terms - 1
+        if len(orders) == bound:
+            return _record(orders, shape, bound, f"{by} allows no further one", prime=prime)
+        seen = _seen_orders(network, bank, factors) if seen is None else seen
+        if len(orders) >= seen and beyond > 2 * max(orders, default=1):
+            closure = (
+                f"a further one, of which {by} allows {bound - len(orders)}, would be at least {beyond}; "
+                f"at scale 1 none shows in {_WITNESS_DIGITS} digits"
+            )
+            return _record(orders, shape, bound, closure, prime=prime, beyond=beyond)
+        if beyond > max_order:
+            msg = (
+                f"`max_order` is too small: {seen} orders or more exist, {len(orders)} are below {beyond}; "
+                f"got {max_order}"
+            )
+            raise ArithmeticError(msg)
+        terms *= 2
+
+
+def _seen_orders(network: Network, bank: Bank, factors: tuple[str, ...]) -> int:
+    """Count singular values proven positive at the network's own scale: there are at least as many orders."""
+    return spectrum(network, bank, digits=_WITNESS_DIGITS, factors=factors).rank_bounds(0)[0]
+
+
+def _orders(
+    network: Network, bank: Bank, factors: tuple[str, ...], ring: str, terms: int, most: int
+) -> tuple[list[int], int | None]:
+    """Return the orders below 2 terms - 1, and the prime where one was used."""
+    if most == 0:
+        return [], None
+    shifts = series.half_powers(network, factors)
+    small = len(shifts) ** 2 * terms <= _RATIONAL_LIMIT and series.has_rational_series(network.normalizer)
+    prime: int | None = None
+    if ring == "rational" or (ring == "auto" and small):
+        matrix = series.in_series(network, bank, terms, factors)
+        found = exponents(matrix, shifts, rational_series(terms))
+    else:
+        prime, matrix = _residue_jacobian(network, bank, terms, factors, most)
+        found = exponents(matrix, shifts, residues(prime, terms))
+    return [order for order in found if order < 2 * terms - 1], prime
+
+
+def _residue_jacobian(
+    network: Network, bank: Bank, terms: int, factors: tuple[str, ...], most: int
+) -> tuple[int, Array]:
+    for prime in series.PRIMES:
+        try:
+            return prime, series.in_residues(network, bank, terms, prime, factors, most)
+        except ZeroDivisionError:
+            continue
+    msg = f"`network` and `bank` must not have denominators that each of {series.PRIMES} divides"
+    raise ValueError(msg)
+
+
+def _record(
+    orders: list[int],
+    shape: tuple[int, int],
+    bound: int,
+    closure: str,
+    *,
+    prime: int | None = None,
+    beyond: int | None = None,
+) -> ContactOrders:
+    exactness = "every order is exact"
+    if prime is not None:
+        exactness = (
+            "the sum of the k least orders is, for every k, at most that of those found, "
+            "and equal unless p divides a leading coefficient"
+        )
+    return ContactOrders(
+        orders=tuple(orders),
+        shape=shape,
+        rank_bound=bound,
+        complete=len(orders) == bound,
+        beyond=beyond,
+        ring="Q[[s]]" if prime is None else "Z/p^N",
+        prime=prime,
+        proof=f"{exactness}; {closure}",
+    )
+
+
+def smith_orders(matrix: Any, *, terms: int | None = None) -> ContactOrders:
+    """Return the orders of the singular values of a matrix of power series, as its variable goes to zero.
+
+    Parameters
+    ----------
+    matrix : (rows, columns) nested sequence
+        Each entry the coefficients of a power series in s, from the constant on: a sequence of floats (exact
+        binary values), integers, ``Fraction`` or decimal strings, or a python-flint polynomial or series;
+        dimensionless.
+    terms : int, optional
+        How many coefficients are known; when left out the entries are polynomials, and complete.
+
+    Returns
+    -------
+    ContactOrders
+        Of polynomials all orders, by proof; of series all orders below `terms`.
+
+    Raises
+    ------
+    TypeError
+        If a coefficient is not a real number.
+    ValueError
+        If the matrix is empty or not rectangular, a coefficient is not finite, or `terms` is not positive.
+
+    Examples
+    --------
+    Scores W_Q W_K^T at W_Q = s (1, 2), W_K = s (3, 1), derived by the four entries: three orders and an exact null.
+
+    >>> jacobian = [
+    ...     [[0, 3], [0], [0, 1], [0]],
+    ...     [[0, 1], [0], [0], [0, 1]],
+    ...     [[0], [0, 3], [0, 2], [0]],
+    ...     [[0], [0, 1], [0], [0, 2]],
+    ... ]
+    >>> smith_orders(jacobian).orders
+    (1, 1, 1)
+    """
+    if terms is not None and (isinstance(terms, bool) or not isinstance(terms, int) or terms < 1):
+        msg = f"`terms` must be None or a positive integer; got {terms!r}"
+        raise ValueError(msg)
+    polynomials = _polynomials(matrix)
+    rows, columns = polynomials.shape
+    degrees = [max(0, *(entry.degree() for entry in column)) for column in polynomials.T]
+    # No minor has a larger degree: one that vanishes to this order vanishes.
+    known = 1 + sum(sorted(degrees)[-rows:]) if terms is None else terms
+    ring = rational_series(known)
+    orders = [half // 2 for half in exponents(ring.reduced(polynomials), [0] * columns, ring)]
+    if terms is None:
+        return _record(orders, (rows, columns), len(orders), "the degrees of the polynomials allow no further one")
+    most = min(rows, columns)
+    if len(orders) == most:
+        return _record(orders, (rows, columns), most, "the size of the matrix allows no further one")
+    return _record(orders, (rows, columns), most, f"a further one would be at least {terms}", beyond=terms)
+
+
+def _polynomials(matrix: Any) -> Array:
+    rows = [[_polynomial(entry, f"matrix[{i}][{j}]") for j, entry in enumerate(row)] for i, row in enumerate(matrix)]
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) != 1 or lengths == [0]:
+        msg = f"`matrix` must have rows of one positive length; got lengths {lengths}"
+        raise ValueError(msg)
+    result = np.empty((len(rows), lengths[0]), dtype=object)
+    for i, j in np.ndindex(*result.shape):
+        result[i, j] = rows[i][j]
+    return result
+
+
+def _polynomial(entry: Any, name: str) -> flint.fmpq_poly:
+    coefficients = entry.coeffs() if hasattr(entry, "coeffs") else entry
+    if len(coefficients) == 0:
+        return flint.fmpq_poly([])
+    return flint.fmpq_poly(as_rationals(read_entries(coefficients, name, ndim=1)).tolist())
