@@ -72,6 +72,7 @@ FUNCTIONS = (
     Function("ripple on a line, with two slopes", lambda L, t, x: t[0] + 1e-6 * L.sin(1e5 * t[0] * x), (1.0,), 1e-2),
     Function("line, eighteen decades apart", lambda L, t, x: t[0] * x + t[1], (1e9, 1e-9)),
     Function("cubic at zero", lambda L, t, x: (t[0] * x) ** 3 + t[0] * x, (0.0,)),
+    Function("zero beside a large one", lambda L, t, x: L.exp(-((t[0] - x) ** 2)) + 1e-4 * t[1], (0.0, 8212.0)),
     Function("parabola at its minimum", lambda L, t, x: (t[0] * x) ** 2 + t[1], (0.0, 1.0)),
     # Rounding in coarse steps: 1 - exp(-1e-8 x) has eight digits, and none of them moves when theta does by 1e-13.
     Function("saturation, far from it", lambda L, t, x: t[0] * (1 - L.exp(-t[1] * x)), (2.0, 1e-8), 1e-5),
