@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, ModuleNotFoundError) as error:
         print(f"estim: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # the reader, head or less, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("estim: interrupted", file=sys.stderr)
         return 130

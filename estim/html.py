@@ -57,7 +57,10 @@ def _unseen(result: "Sensitivity") -> str:
     if not result.unseen:
         return '<p class="seen">Every direction, gauge left out, stands above the resolution.</p>'
     items = "".join(f"<li>{html.escape(text)}</li>" for text in result.unseen)
-    return f'<div class="unseen"><strong>Not seen:</strong><ul>{items}</ul></div>'
+    seen = ""
+    if result.identifiable:
+        seen = f"<p>Seen: {html.escape('; '.join(result.identifiable))}.</p>"
+    return f'<div class="unseen"><strong>Not seen:</strong><ul>{items}</ul>{seen}</div>'
 
 
 def _facts(result: "Sensitivity") -> str:

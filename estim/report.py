@@ -68,6 +68,7 @@ def sensitivity_summary(result: "Sensitivity") -> "Summary":
     seen = counts[Status.SEEN] + counts[Status.WEAK]
     facts = [
         ("Not seen:", "; ".join(result.unseen) or "nothing"),
+        *([("Seen combinations:", "; ".join(result.identifiable))] if result.identifiable else []),
         ("Directions:", ", ".join(f"{count} {status}" for status, count in counts.items() if count)),
         ("Readings, parameters:", f"{result.readings}, {len(result.names)}"),
         ("Derivatives:", result.derivative),

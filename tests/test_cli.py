@@ -101,3 +101,68 @@ def test_the_module_runs_as_a_program():
     found = subprocess.run(run, capture_output=True, text=True, check=True)
     assert "exact quadrature" in found.stdout
     assert found.stderr == ""
+
+
+class TestSensitivity:
+    @pytest.fixture(autouse=True)
+    def _data(self, tmp_path):
+        (tmp_path / "mymodule.py").write_text(
+            MODULE + "\nimport numpy as np\ndef cooling(p, t):\n"
+            "    return p['ambient'] + p['gain'] * p['power'] * np.exp(-p['rate'] * t)\n"
+        )
+        np.save(tmp_path / "times.npy", np.linspace(0, 5, 12))
+        params = {"ambient": 20.0, "gain": 2.0, "power": 3.0, "rate": 0.7}
+        (tmp_path / "params.json").write_text(json.dumps(params))
+
+    command = ("sensitivity", "mymodule:cooling", "times.npy", "--sigma", "0.05", "--params", "params.json")
+
+    def test_the_table_says_first_what_is_not_seen(self, capsys):
+        assert main([*self.command]) == 0
+        out = capsys.readouterr().out
+        assert out.index("gain - 1.5 power") < out.index("ambient")
+        assert "gain + 0.667 power" in out
+
+    def test_json_is_the_record(self, capsys):
+        assert main([*self.command, "--json", "--repeats", "4", "--smallest-change", "0.001"]) == 0
+        found = estim.Sensitivity.from_json(capsys.readouterr().out)
+        assert found.names == ("ambient", "gain", "power", "rate")
+        assert found.counts[estim.Status.WEAK] == 3
+
+    def test_page_and_picture_are_written(self, tmp_path, capsys):
+        assert main([*self.command, "--report", "r.html", "--plot", "p.svg"]) == 0
+        assert "Not seen" in (tmp_path / "r.html").read_text()
+        assert "<svg" in (tmp_path / "p.svg").read_text()
+
+    def test_sigma_may_be_a_file(self, tmp_path, capsys):
+        np.save(tmp_path / "sd.npy", np.full(12, 0.05))
+        assert main([*self.command, "--json"]) == 0
+        scalar = estim.Sensitivity.from_json(capsys.readouterr().out)
+        assert main([*self.command[:3], "--sigma", "sd.npy", *self.command[5:], "--json"]) == 0
+        assert estim.Sensitivity.from_json(capsys.readouterr().out) == scalar
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (("times.npy", "absent.npy"), "BANK must be a file that exists; got 'absent.npy'"),
+            (("params.json", "params.pkl"), "--params must end in one of"),
+            (("0.05", "many.txt"), "--sigma must end in one of"),
+            (("0.05", "-1"), "sigma must be positive; got -1.0"),
+            (("mymodule:cooling", "mymodule:number"), "int"),
+        ],
+    )
+    def test_what_is_refused_is_one_sentence(self, change, message, capsys):
+        assert main([part.replace(*change) for part in self.command]) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert message in captured.err
+
+    def test_a_folder_that_is_missing_is_found_before_the_work(self, capsys):
+        assert main([*self.command, "--report", "absent/r.html"]) == 1
+        assert "--report must be in a folder that exists" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    code = "import sys; from estim.cli import main; raise SystemExit(main(sys.argv[1:]))"
+    run = [sys.executable, "-c", code, "recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1", "--exact"]
+    found = subprocess.run(["sh", "-c", '"$@" | true; exit 0', "sh", *run], capture_output=True, text=True, check=True)
+    assert "Traceback" not in found.stderr

@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 CARRIERS = 3
 MOST_PHRASES = 12
+#: Combinations of more parameters than these are no use in words.
+MOST_NAMES = 60
 
 
 def assemble(
@@ -79,7 +81,8 @@ def assemble(
         readings=len(jacobian),
         derivative=probed.derivative,
         smallest_change=change,
-        unseen=_phrases(blind, probed.names, norms),
+        unseen=_phrases(blind, probed.names, _comparable(norms)),
+        identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
         notes=(*probed.notes, *notes),
     )
 
@@ -304,11 +307,20 @@ def _within(gauge: Array, member: npt.NDArray[np.bool_]) -> Array:
     return _span((left.T @ gauge)[touching:, member])
 
 
-def _phrases(rows: Array, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:
-    """Put what is not seen in words, a dozen combinations at most."""
+def _identifiable(found: Directions, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:
+    """Put in words the seen combinations of several parameters; those of one have a finite standard error."""
+    if len(names) > MOST_NAMES:
+        return ()
+    functionals = found.scaled_directions[: found.rank] * found.scale
+    phrases = _phrases(functionals, names, 1.0 / _comparable(norms))
+    return tuple(text for text in phrases if " " in text)
+
+
+def _phrases(rows: Array, names: tuple[str, ...], scale: Array) -> tuple[str, ...]:
+    """Put a subspace in words, a dozen combinations at most."""
     if not len(rows):
         return ()
-    found = combinations(rows, names, _comparable(norms))
+    found = combinations(rows, names, scale)
     if len(found) <= MOST_PHRASES:
         return found
     return (*found[:MOST_PHRASES], f"... and {len(found) - MOST_PHRASES} more combinations")

@@ -89,6 +89,8 @@ class Sensitivity(Record):
     """(parameters,) or (1,): the smallest change of interest, in the parameters' units; None when not given."""
     unseen: tuple[str, ...]
     """What is not seen, in words: a basis of combinations, NULL and UNRESOLVED, gauge left out."""
+    identifiable: tuple[str, ...]
+    """Where something is not seen: the combinations of several parameters that are, in words; at most a dozen."""
     notes: tuple[str, ...]
     """What a reader must know before believing a row."""
 

@@ -99,6 +99,8 @@ def sensitivity(
     >>> found = estim.sensitivity(decay, t, 0.01, params={"a": 1.0, "b": 2.0, "rate": 0.5})
     >>> found.unseen
     ('a - b',)
+    >>> found.identifiable
+    ('a + b',)
     >>> found.floor({"rate": 1}) < 0.01
     True
     """

@@ -32,6 +32,7 @@ class TestC1RedundantParameters:
         assert list(found.standard_errors) == [np.inf, np.inf]
         assert found.floor({"a": 1, "b": 1}) == pytest.approx(0.1 / np.sqrt(14), rel=1e-9)
         assert found.unseen == ("a - b",)
+        assert found.identifiable == ("a + b",)
         assert found.shift({"a": 1}) == pytest.approx(10 * np.sqrt(14), rel=1e-9)
         assert found.power({"a": 1}) == pytest.approx(1.0)
 
