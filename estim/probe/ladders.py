@@ -9,8 +9,8 @@ Why this library, and not as it is: on 28 functions like those of `tests/probe/f
 the reported one on 24 with `scipy.differentiate.jacobian` (1.17, first step a quarter of the parameter), on 26 with
 jacobi 0.9, on 13 with numdifftools 0.11, which found no number on 4 more, with the rules here on none. They take 10 to
 60 evaluations a parameter, the rules here 20 to 40 where the first ladder will do, up to 200 where it does not, and 27
-more for the rounding. Where the default step suits the function all reach some 1e-13. SciPy is there anyway, is well kept,
-and shows every rung.
+more for the rounding. Where the default step suits the function all reach some 1e-13. SciPy is there anyway, is well
+kept, and shows every rung.
 
 notation: ``at(h)`` readings with one parameter moved by h; ``noise`` what rounding does to each reading.
 """
