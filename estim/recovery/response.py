@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.recovery.arguments import checked_table, finite_number, real_number, reals
 from estim.recovery.functions import ArrayFunction
 from estim.recovery.monotone import EPS, Monotone, check_monotone
 
@@ -122,7 +123,7 @@ class MeanResponse:
         self = cls.__new__(cls)
         self._set_domain(lower, upper)
         self._mean, self._excess = None, self._adopt(excess, "excess")
-        self.baseline = _finite(baseline, "baseline")
+        self.baseline = finite_number(baseline, "baseline")
         self._finish(derivative, name, magnitude=0.0)
         at_lower = self._at_lower(self._excess)
         if abs(at_lower) > EPS * abs(self._grid.supremum):
@@ -165,7 +166,7 @@ class MeanResponse:
         """
         from scipy.interpolate import PchipInterpolator
 
-        points, values = _checked_table(theta, mean)
+        points, values = checked_table(theta, mean)
         curve = PchipInterpolator(points, values - values[0])
         return cls.from_excess(
             curve,
@@ -177,7 +178,7 @@ class MeanResponse:
         )
 
     def _set_domain(self, lower: float, upper: float) -> None:
-        self.lower, self.upper = _finite(lower, "lower"), _number(upper, "upper")
+        self.lower, self.upper = finite_number(lower, "lower"), real_number(upper, "upper")
         if not self.upper > self.lower:
             msg = f"upper must be greater than lower; got lower = {lower!r}, upper = {upper!r}"
             raise ValueError(msg)
@@ -280,7 +281,7 @@ class MeanResponse:
         return self._grid.sign * self._raw_excess(theta.ravel()).reshape(theta.shape)
 
     def _inside(self, theta: npt.ArrayLike) -> Array:
-        values = _reals(theta, "theta")
+        values = reals(theta, "theta")
         outside = (values < self.lower) | (values > self.upper) | np.isinf(values)
         if outside.any():
             msg = f"theta must be finite and lie in [{self.lower:g}, {self.upper:g}]; got {values[outside].flat[0]:g}"
@@ -365,62 +366,15 @@ class MeanResponse:
         >>> square.invert([3.0, 5.0, -1.0], clip=False)
         array([ 1., nan, nan])
         """
-        return self.invert_excess(_reals(y, "y") - self.baseline, clip=clip)
+        return self.invert_excess(reals(y, "y") - self.baseline, clip=clip)
 
     def invert_excess(self, e: npt.ArrayLike, *, clip: bool = True) -> Any:
         """Find theta whose excess over m(lower) is e; arguments, result and errors as for `invert`."""
         from estim.recovery.inverse import invert_rise
 
-        rise = self._grid.sign * _reals(e, "e")
+        rise = self._grid.sign * reals(e, "e")
         result = np.full(rise.shape, np.nan)
         known = ~np.isnan(rise) if clip else (rise >= 0.0) & (rise <= self._grid.supremum)
         if known.any():
             result[known] = invert_rise(self._rise, self._grid, self.upper, rise[known])
         return result[()]
-
-
-def _number(value: float, argument: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        msg = f"{argument} must be a real number; got {value!r}"
-        raise TypeError(msg) from error
-
-
-def _finite(value: float, argument: str) -> float:
-    number = _number(value, argument)
-    if not math.isfinite(number):
-        msg = f"{argument} must be finite; got {value!r}"
-        raise ValueError(msg)
-    return number
-
-
-def _reals(values: npt.ArrayLike, argument: str) -> Array:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        msg = f"{argument} must be real numbers; got dtype {array.dtype}"
-        raise TypeError(msg)
-    return array.astype(np.float64)
-
-
-def _checked_table(theta: npt.ArrayLike, mean: npt.ArrayLike) -> tuple[Array, Array]:
-    points, values = _reals(theta, "theta"), _reals(mean, "mean")
-    if points.ndim != 1 or points.shape != values.shape or points.size < 2:
-        msg = f"theta and mean must be 1-D, of one length, at least 2; got shapes {points.shape} and {values.shape}"
-        raise ValueError(msg)
-    for argument, array in (("theta", points), ("mean", values)):
-        if not np.isfinite(array).all():
-            i = int(np.argmin(np.isfinite(array)))
-            msg = f"{argument} must be finite; got {array[i]} at entry {i}"
-            raise ValueError(msg)
-    if (np.diff(points) <= 0.0).any():
-        i = int(np.argmax(np.diff(points) <= 0.0))
-        msg = f"theta must be strictly increasing; got {points[i]:g}, then {points[i + 1]:g} (entries {i} and {i + 1})"
-        raise ValueError(msg)
-    steps = np.diff(values) * (np.sign(values[-1] - values[0]) or np.sign(values[1] - values[0]))
-    if (steps <= 0.0).any():
-        i = int(np.argmax(steps <= 0.0))
-        what = "flat" if steps[i] == 0.0 else "turning"
-        msg = f"mean must be strictly monotone; it is {what} between theta = {points[i]:g} and {points[i + 1]:g}"
-        raise ValueError(msg)
-    return points, values

@@ -1,0 +1,59 @@
+"""Numbers, arrays and tables that a user gives, checked and raised to float64."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def real_number(value: float, argument: str) -> float:
+    """Return a float, or raise a TypeError naming the argument."""
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        msg = f"{argument} must be a real number; got {value!r}"
+        raise TypeError(msg) from error
+
+
+def finite_number(value: float, argument: str) -> float:
+    """Return a finite float, or raise."""
+    number = real_number(value, argument)
+    if not math.isfinite(number):
+        msg = f"{argument} must be finite; got {value!r}"
+        raise ValueError(msg)
+    return number
+
+
+def reals(values: npt.ArrayLike, argument: str) -> Array:
+    """Return real numbers of any shape as a fresh float64 array, or raise a TypeError."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        msg = f"{argument} must be real numbers; got dtype {array.dtype}"
+        raise TypeError(msg)
+    return array.astype(np.float64)
+
+
+def checked_table(theta: npt.ArrayLike, mean: npt.ArrayLike) -> tuple[Array, Array]:
+    """Return theta and mean of a strictly monotone table, or raise a ValueError naming the place."""
+    points, values = reals(theta, "theta"), reals(mean, "mean")
+    if points.ndim != 1 or points.shape != values.shape or points.size < 2:
+        msg = f"theta and mean must be 1-D, of one length, at least 2; got shapes {points.shape} and {values.shape}"
+        raise ValueError(msg)
+    for argument, array in (("theta", points), ("mean", values)):
+        if not np.isfinite(array).all():
+            i = int(np.argmin(np.isfinite(array)))
+            msg = f"{argument} must be finite; got {array[i]} at entry {i}"
+            raise ValueError(msg)
+    if (np.diff(points) <= 0.0).any():
+        i = int(np.argmax(np.diff(points) <= 0.0))
+        msg = f"theta must be strictly increasing; got {points[i]:g}, then {points[i + 1]:g} (entries {i} and {i + 1})"
+        raise ValueError(msg)
+    steps = np.diff(values) * (np.sign(values[-1] - values[0]) or np.sign(values[1] - values[0]))
+    if (steps <= 0.0).any():
+        i = int(np.argmax(steps <= 0.0))
+        what = "flat" if steps[i] == 0.0 else "turning"
+        msg = f"mean must be strictly monotone; it is {what} between theta = {points[i]:g} and {points[i + 1]:g}"
+        raise ValueError(msg)
+    return points, values
