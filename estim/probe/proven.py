@@ -1,0 +1,96 @@
+"""What is proven not to be seen, gauge and null space, and what that says of the weak singular values."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.directions import EPS, Directions, refined
+from estim.probe.noise import Whitening
+
+Array = npt.NDArray[np.float64]
+
+
+def gauge_rows(
+    jacobian: Array, error: Array | None, noise: Whitening, tangents: Array | None, symmetry: npt.ArrayLike | None
+) -> Array:
+    """Return orthonormal rows spanning the gauge: proven tangents of the model, and symmetries declared by the user."""
+    parameters = jacobian.shape[1]
+    columns = [np.zeros((parameters, 0))] if tangents is None else [tangents]
+    if symmetry is not None:
+        declared = np.asarray(symmetry, dtype=np.float64)
+        declared = declared[:, None] if declared.ndim == 1 else declared
+        if declared.ndim != 2 or len(declared) != parameters or not np.isfinite(declared).all():
+            msg = f"symmetry must be finite, of shape ({parameters}, symmetries); got shape {declared.shape}"
+            raise ValueError(msg)
+        moved = np.abs(jacobian @ declared)
+        allowed = (EPS * np.abs(jacobian) if error is None else error) @ np.abs(declared)
+        allowed += parameters * EPS * (np.abs(jacobian) @ np.abs(declared))
+        if (moved > allowed).any():
+            row, k = (int(i) for i in np.argwhere(moved > allowed)[0])
+            msg = f"symmetry {k} is none: a unit step along it moves reading {row} by {moved[row, k]:.3g}"
+            raise ValueError(msg)
+        columns.append(declared)
+    return _span(np.concatenate(columns, axis=1).T)
+
+
+def _span(rows: Array) -> Array:
+    """Return an orthonormal basis of the span of rows, those of length zero or dependent left out."""
+    lengths = np.linalg.norm(rows, axis=1)
+    rows = rows[lengths > 0.0] / lengths[lengths > 0.0, None]
+    if not len(rows):
+        return rows
+    _, values, right = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(right[values > 1e-10 * values[0]])
+
+
+def without(rows: Array, removed: Array) -> Array:
+    """Return an orthonormal basis of what is left of a subspace when another, inside it, is taken out."""
+    left = len(rows) - len(removed)
+    if left < 0:
+        msg = (
+            f"{len(removed)} directions are proven to be unseen, but only {len(rows)} were not resolved: "
+            "the error given for the Jacobian is too small"
+        )
+        raise ArithmeticError(msg)
+    if not len(removed) or left == 0:
+        return rows[:left]
+    _, _, right = np.linalg.svd(rows - (rows @ removed.T) @ removed, full_matrices=False)
+    return np.asarray(right[:left])
+
+
+def exact_null_space(exact: npt.NDArray[np.object_]) -> Array:
+    """Return orthonormal rows spanning the null space of exact entries, found in rational arithmetic."""
+    from estim.arithmetic import as_float, as_rationals, from_rationals
+    from estim.attention.effective import null_space
+
+    return _span(as_float(from_rationals(null_space(as_rationals(exact)))).T)
+
+
+def gauge_within(gauge: Array, member: npt.NDArray[np.bool_]) -> Array:
+    """Return orthonormal rows, over the members alone, of the gauge directions that touch no other parameter."""
+    if not len(gauge) or member.all():
+        return gauge
+    left, outside, _ = np.linalg.svd(gauge[:, ~member])
+    touching = int(np.count_nonzero(outside > 1e-8))
+    return _span((left.T @ gauge)[touching:, member])
+
+
+def in_own_units(
+    found: Directions, jacobian: Array, noise: Whitening, proven: Array, certified: bool
+) -> tuple[Directions, tuple[str, ...]]:
+    """Make the singular values in the user's units as accurate as what is proven allows, or leave them out."""
+    if certified or found.rank in (0, len(found.scale)) or len(noise.noiseless):
+        return found, ()
+    if len(proven) == len(found.scale) - found.rank:
+        return refined(found, jacobian, noise, proven), ()
+    values = found.singular_values.copy()
+    vague = values[: found.rank] < 64.0 * EPS * len(values) * values[0] / found.scaled_singular_values[found.rank - 1]
+    if not vague.any():
+        return found, ()
+    values[: found.rank][vague] = np.nan
+    note = (
+        f"{int(vague.sum())} resolved directions are too weak, beside the strongest, for float64 to know their "
+        "singular values in the parameters' units (NaN): those free of units, statuses and floors hold."
+    )
+    return replace(found, singular_values=values), (note,)

@@ -1,0 +1,84 @@
+"""Who carries the information: parameters one by one, inputs and readings, groups of parameters."""
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.directions import BLOCK, Directions, resolve
+from estim.probe.noise import Whitening
+from estim.probe.proven import gauge_within, in_own_units
+
+Array = npt.NDArray[np.float64]
+
+#: Readings named for each direction.
+CARRIERS = 3
+
+
+def column_norms(jacobian: Array, noise: Whitening) -> Array:
+    """Return how far one unit of each parameter moves the whitened readings; infinite where a noiseless one moves."""
+    norms = np.sqrt(sum(np.square(block).sum(axis=0) for block in noise.blocks(jacobian, BLOCK)))
+    moved = np.abs(noise.noiseless @ jacobian).max(axis=0, initial=0.0)
+    return np.where(moved > 0.0, np.inf, norms)
+
+
+def shares_of_inputs(
+    jacobian: Array, noise: Whitening, found: Directions, inputs: npt.NDArray[np.int64], parameters: int
+) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Return each input's share in each resolved direction, and the readings that contribute most to it."""
+    count = int(inputs.max()) + 1
+    share = np.zeros((count, parameters))
+    carriers = np.full((parameters, min(CARRIERS, len(jacobian))), -1, dtype=np.int64)
+    most = carriers.shape[1]
+    for start in range(0, found.rank, 32):
+        part = slice(start, min(start + 32, found.rank))
+        moved = jacobian @ found.directions[part].T
+        known = np.isinf(found.singular_values[part])
+        parts = noise.contributions(moved)
+        if known.any():
+            rows = noise.noiseless @ moved[:, known]
+            parts[:, known] = np.abs(noise.noiseless.T) @ np.square(rows)
+        total = parts.sum(axis=0)
+        parts /= np.where(total > 0.0, total, 1.0)
+        np.add.at(share[:, part], inputs, parts)
+        carriers[part] = _largest(parts, most).T
+    return share, carriers
+
+
+def _largest(parts: Array, most: int) -> npt.NDArray[np.int64]:
+    """Return the rows of the largest entries of each column, largest first."""
+    first = np.argpartition(-parts, most - 1, axis=0)[:most]
+    order = np.argsort(-np.take_along_axis(parts, first, axis=0), axis=0, kind="stable")
+    return np.asarray(np.take_along_axis(first, order, axis=0), dtype=np.int64)
+
+
+def groups_alone(
+    jacobian: Array,
+    error: Array | None,
+    noise: Whitening,
+    groups: tuple[str, ...],
+    gauge: Array,
+    whole: Directions,
+    norms: Array,
+) -> tuple[tuple[str, ...], Array]:
+    """Resolve each group of columns by itself, the other parameters held fixed."""
+    names = tuple(dict.fromkeys(groups))
+    label = np.array(groups, dtype=object)
+    table = np.zeros((len(names), 6))
+    total = 0.0
+    for k, name in enumerate(names):
+        member = label == name
+        found, size = whole, int(member.sum())
+        within = gauge_within(gauge, member)
+        inside = len(within)
+        if not member.all():
+            part = jacobian[:, member]
+            found = resolve(part, None if error is None else error[:, member], noise)
+            found, _ = in_own_units(found, part, noise, within, False)
+        values = found.singular_values[: found.rank]
+        information = float(np.square(norms[member]).sum())
+        total += information
+        best = 1.0 / values[0] if found.rank else np.inf
+        worst = 1.0 / values[-1] if found.rank == size - inside and found.rank else np.inf
+        table[k] = size, found.rank, best, worst, information, inside
+    with np.errstate(invalid="ignore"):
+        table[:, 4] /= total if total > 0.0 else 1.0
+    return names, table
