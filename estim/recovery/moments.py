@@ -28,6 +28,8 @@ NODES = 44  # enough for most panels to pass at the first try
 RTOL = 1e-11
 #: Where rounding of m(truth + t) - m(truth) moves z by more than this, the local series takes its place.
 CANCELLATION = 1e-12
+#: Of nodes and weights (good to some 1e-15), of the normal tail, and of sums of that many terms.
+ARITHMETIC = 16.0 * EPS
 DEEPEST = 60
 #: Noise that nobody declared may shake every panel: what is left of their error is then reported, not halved.
 MOST_PANELS = 1 << 14
@@ -99,7 +101,7 @@ def exact_moments(
         relative = (error[:levels] + error[levels:]) / mse
         blur += np.where(near, 0.0, EPS * abs(truth) / np.sqrt(mse))  # truth + t is rounded
     # Of the RMSE: half that of its square; a shift of every z by its rounding moves it by less than that, relative.
-    relative = 4.0 * EPS + np.where(np.isfinite(mse) & (mse > 1e-290), relative, np.inf) + blur
+    relative = ARITHMETIC + np.where(np.isfinite(mse) & (mse > 1e-290), relative, np.inf) + blur
     return Moments(bias, mse, ndtr(-here / sigma), ndtr(-(grid.supremum - here) / sigma), relative)
 
 
