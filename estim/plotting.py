@@ -1,8 +1,11 @@
 """Pictures of results. Takes arrays and names, never a model; matplotlib is imported on use."""
 
+from collections.abc import Mapping
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,3 +127,51 @@ def _plain(axes: Any) -> None:
     axes.grid(which="major", color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def plot_coverage(
+    theta: npt.ArrayLike,
+    coverage: Mapping[str, npt.ArrayLike],
+    *,
+    confidence_level: float = 0.95,
+    parameter: str = "theta",
+) -> "Figure":
+    """Draw how often intervals hold the true parameter, against that parameter.
+
+    Parameters
+    ----------
+    theta : array_like, shape (points,)
+        True parameters, in their units, in any order.
+    coverage : mapping from names to array_like, shape (points,)
+        Probabilities, as from `estim.coverage`, under the name of their method.
+    confidence_level : float
+        The level asked for, drawn as a dashed line.
+    parameter : str
+        What the horizontal axis is called.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ModuleNotFoundError
+        When matplotlib is missing; the message names the extra to install.
+    """
+    figure = new_figure(figsize=(7.0, 4.0))
+    axes = figure.subplots()
+    points = np.asarray(theta, dtype=np.float64)
+    order = np.argsort(points)
+    # Exact methods lie on one another and on the level: each later line is thinner, so that all are seen.
+    styles = zip((BLUE, ORANGE, VERMILION, GREEN, BLACK), (5.0, 2.5, 1.5, 1.2, 1.0), strict=True)
+    for (name, values), (color, width) in zip(coverage.items(), cycle(styles), strict=False):
+        axes.plot(points[order], np.asarray(values, dtype=np.float64)[order], color=color, lw=width, label=name)
+    axes.axhline(confidence_level, color=GREY, lw=0.8, ls="--", label=f"level asked for: {confidence_level:g}")
+    axes.set(xlabel=parameter, ylabel="probability that the interval holds it")
+    axes.set_title("Coverage", loc="left", fontsize=11.0)
+    axes.ticklabel_format(axis="y", useOffset=False)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, confidence_level - 0.02), max(high, confidence_level + 0.02))
+    axes.legend(frameon=False, fontsize=8.0)
+    _plain(axes)
+    return figure

@@ -1,0 +1,343 @@
+"""Confidence intervals for one unknown that hold at the boundary of its domain, and their exact coverage.
+
+A reading is normal around a known monotone mean, so everything is decided for the mean: a normal location problem on
+the attainable range (see `estim.recovery.acceptance`). The interval is then carried to the parameter by the inverse of
+the response, which keeps the order and so the coverage. Lengths are excesses over the mean at the lower end.
+
+notation: ``rise`` is the excess times the sign that makes it nonnegative.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from estim.record import Record
+from estim.recovery.acceptance import (
+    FARTHEST,
+    Limit,
+    Origin,
+    acceptance,
+    central_limit,
+    feldman_cousins_limit,
+    likelihood_ratio_limit,
+    reach,
+    two_sided,
+)
+from estim.recovery.arguments import reals
+from estim.recovery.recovery import _rounding_notes, check_sigma
+from estim.recovery.response import MeanResponse
+
+Array = npt.NDArray[np.float64]
+Method = Literal["feldman-cousins", "central", "likelihood-ratio"]
+
+_LIMITS: dict[str, Callable[[Array, Array, Array, float], Limit]] = {
+    "feldman-cousins": feldman_cousins_limit,
+    "central": central_limit,
+    "likelihood-ratio": likelihood_ratio_limit,
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ConfidenceInterval(Record):
+    """The interval of each reading; ``low, high = interval`` unpacks it. Arrays have the shape of readings and sigma.
+
+    Scalars where both were scalars.
+    """
+
+    low: Array | float
+    """Lower limit, in the units of the parameter; NaN for an empty set, and where the reading is NaN."""
+    high: Array | float
+    """Upper limit, in the units of the parameter; NaN as `low`; infinite where nothing bounds theta from above."""
+    empty: npt.NDArray[np.bool_] | bool
+    """Whether the set is empty: no theta of the domain agrees with the reading. Only the central interval can be."""
+    confidence_level: float
+    """The level asked for; what is covered is `estim.coverage`."""
+    method: str
+    """"feldman-cousins", "central" or "likelihood-ratio"."""
+    response: str
+    """What the response calls itself."""
+    notes: tuple[str, ...]
+    """What a reader must know before believing a row: what is truly covered, how often the set is empty, rounding."""
+
+    def __post_init__(self) -> None:
+        """Give the limits their types, also when they come from JSON, and make arrays read-only."""
+        for name, dtype in (("low", np.float64), ("high", np.float64), ("empty", np.bool_)):
+            array = np.array(getattr(self, name), dtype=dtype)
+            object.__setattr__(self, name, array if array.ndim else array.item())
+        super().__post_init__()
+
+    def __iter__(self) -> Iterator[Array | float]:
+        """Unpack to the two limits."""
+        return iter((self.low, self.high))
+
+
+def confidence_interval(
+    response: MeanResponse,
+    y: npt.ArrayLike,
+    sigma: npt.ArrayLike,
+    *,
+    confidence_level: float = 0.95,
+    method: Method = "feldman-cousins",
+) -> ConfidenceInterval:
+    """Find the parameters that agree with a reading, for each reading.
+
+    Parameters
+    ----------
+    response : MeanResponse
+        The known mean. Its domain is what is known of theta beforehand.
+    y : array_like, any shape
+        Readings, in their units. NaN stays NaN. An infinite reading gets the limit of the intervals of ever larger
+        ones, the end of the domain that it points to (the central interval: an empty set, unless the mean has no
+        bound there).
+    sigma : array_like, broadcast against `y`
+        Standard deviation of a reading's Gaussian noise, in the units of the readings; positive.
+    confidence_level : float
+        Strictly between 0 and 1, dimensionless.
+    method : {"feldman-cousins", "central", "likelihood-ratio"}
+        How readings are accepted:
+
+        - "feldman-cousins": in the order of their likelihood ratio until the level is reached. Never empty; covers
+          every theta with exactly the level (at levels below 0.5 the ends of the domain themselves with 0.5).
+        - "central": the mean within the two-sided normal quantile of the reading, cut to the domain. Covers every
+          theta with exactly the level, an empty set counting as a miss. Sets are empty, or surprisingly short, for
+          readings outside the attainable range: a set in hand that is not empty is then no typical one.
+        - "likelihood-ratio": twice the log likelihood ratio at most the chi-square quantile of one degree of freedom.
+          Never empty. The quantile is right for a mean that has room on both sides; with less it is too large, and
+          the interval covers more than the level: (1 + level) / 2 at an end of the domain, up to 1 when sigma is large
+          beside the attainable range.
+
+    Returns
+    -------
+    ConfidenceInterval
+        Unpacks to ``low, high``, in the units of the parameter.
+
+    Raises
+    ------
+    TypeError
+        When `response` is not a MeanResponse, or `y`, `sigma` or `confidence_level` is not real.
+    ValueError
+        When `sigma` is empty, not positive or not finite, or does not broadcast against `y`; when `confidence_level`
+        is not strictly between 0 and 1; when `method` is unknown.
+
+    See Also
+    --------
+    coverage : the probability that the interval holds theta.
+
+    Notes
+    -----
+    The limits of Feldman and Cousins solve the acceptance condition of a normal mean in [m(lower), m(upper)] by root
+    finding, without a grid; in noise units they are good to 1e-12 or so. On an infinite domain where the mean tends to
+    a limit, no reading excludes large theta once it comes within noise of that limit: `high` is then infinite.
+
+    A reading holds the excess over m(lower) only to the rounding of the reading. Where the range is far below the
+    mean, give the response baseline 0 and readings from which m(lower) has been taken.
+
+    References
+    ----------
+    Feldman and Cousins (1998), Unified approach to the classical statistical analysis of small signals,
+    doi:10.1103/PhysRevD.57.3873.
+
+    Examples
+    --------
+    A reading of theta >= 0 itself, three standard deviations below, at, and two above zero:
+
+    >>> import estim
+    >>> identity = estim.MeanResponse(lambda t: t)
+    >>> low, high = estim.confidence_interval(identity, [-3.0, 0.0, 2.0], 1.0)
+    >>> low.round(3), high.round(3)
+    (array([0.   , 0.   , 0.355]), array([0.423, 1.96 , 3.96 ]))
+    >>> estim.confidence_interval(identity, [-3.0, 0.0, 2.0], 1.0, method="central").empty
+    array([ True, False, False])
+    """
+    _check(response, confidence_level, method)
+    readings, levels = _broadcast(reals(y, "y"), sigma, "y")
+    sign = 1.0 if response.increasing else -1.0
+    rise = (sign * (readings - response.baseline)).ravel()
+    low, high = _rise_limits(response, rise, levels.ravel(), confidence_level, method)
+    empty = (low > response._grid.supremum) | (high < 0.0)
+    limits = [_carry(response, sign, limit, empty).reshape(readings.shape) for limit in (low, high)]
+    return ConfidenceInterval(
+        low=limits[0], high=limits[1], empty=empty.reshape(readings.shape), confidence_level=float(confidence_level),
+        method=method, response=response.name or repr(response),
+        notes=_notes(response, levels, confidence_level, method, int(np.count_nonzero(empty))),
+    )  # fmt: skip
+
+
+def coverage(
+    response: MeanResponse,
+    theta: npt.ArrayLike,
+    sigma: npt.ArrayLike,
+    *,
+    confidence_level: float = 0.95,
+    method: Method = "feldman-cousins",
+) -> Array | float:
+    """Find the probability that the interval of a reading holds the true parameter.
+
+    Parameters
+    ----------
+    response : MeanResponse
+        The known mean.
+    theta : array_like, any shape
+        True parameters, inside the domain, in their units. NaN stays NaN.
+    sigma : array_like, broadcast against `theta`
+        Standard deviation of a reading's Gaussian noise, in the units of the readings; positive.
+    confidence_level, method
+        As for `confidence_interval`.
+
+    Returns
+    -------
+    float or ndarray, the broadcast shape of `theta` and `sigma`
+        Exact: the normal probability between the limits of the acceptance region. Empty sets count as misses.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `confidence_interval`, with `theta` for `y`; also when a theta lies outside the domain.
+
+    See Also
+    --------
+    estim.plotting.plot_coverage : draws it against theta.
+
+    References
+    ----------
+    Feldman and Cousins (1998), doi:10.1103/PhysRevD.57.3873.
+
+    Examples
+    --------
+    >>> import estim
+    >>> identity = estim.MeanResponse(lambda t: t)
+    >>> estim.coverage(identity, [0.0, 1.0, 2.0], 1.0).round(4)
+    array([0.95, 0.95, 0.95])
+    >>> estim.coverage(identity, [0.0, 1.0, 2.0], 1.0, method="likelihood-ratio").round(4)
+    array([0.975 , 0.9673, 0.95  ])
+    """
+    _check(response, confidence_level, method)
+    truth, levels = _broadcast(response._inside(theta), sigma, "theta")
+    result = np.full(truth.shape, np.nan)
+    known = ~np.isnan(truth)
+    if known.any():
+        top = response._grid.supremum
+        rise = np.clip(response._rise(truth[known]), 0.0, top)
+        below, above = _noise_units(rise, top, levels[known])
+        d1, d2 = _region(below, above, confidence_level, method)
+        result[known] = 1.0 - (ndtr(-d1) + ndtr(-d2))
+    return result if result.ndim else float(result)
+
+
+def _check(response: MeanResponse, confidence_level: float, method: str) -> None:
+    if not isinstance(response, MeanResponse):
+        msg = f"response must be an estim.MeanResponse; got {type(response).__name__}"
+        raise TypeError(msg)
+    level = np.asarray(confidence_level)
+    if level.ndim != 0 or level.dtype.kind not in "iuf":
+        msg = f"confidence_level must be a real number; got {confidence_level!r}"
+        raise TypeError(msg)
+    if not 0.0 < level < 1.0:
+        msg = f"confidence_level must lie strictly between 0 and 1; got {confidence_level!r}"
+        raise ValueError(msg)
+    if not isinstance(method, str) or method not in _LIMITS:
+        *most, last = (repr(name) for name in get_args(Method))
+        msg = f"method must be {', '.join(most)} or {last}; got {method!r}"
+        raise ValueError(msg)
+
+
+def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Array, Array]:
+    """Return values and noise levels of one shape."""
+    levels = np.asarray(sigma)
+    levels = check_sigma(levels.ravel()).reshape(levels.shape)
+    try:
+        shape = np.broadcast_shapes(values.shape, levels.shape)
+    except ValueError as error:
+        msg = f"{argument} and sigma must broadcast; got shapes {values.shape} and {levels.shape}"
+        raise ValueError(msg) from error
+    return np.broadcast_to(values, shape), np.broadcast_to(levels, shape)
+
+
+def _noise_units(rise: Array, top: float, sigma: Array) -> tuple[Array, Array]:
+    """Return distances above the lower and below the upper end of the attainable range, in units of the noise."""
+    with np.errstate(over="ignore"):
+        below = np.clip(rise / sigma, -FARTHEST, FARTHEST)
+        above = np.clip((top - rise) / sigma, -FARTHEST, FARTHEST) if math.isfinite(top) else np.full_like(rise, np.inf)
+    return below, above
+
+
+def _region(below: Array, above: Array, level: float, method: str) -> tuple[Array, Array]:
+    """Return how far the accepted readings reach below and above each mean, in units of the noise."""
+    if method == "feldman-cousins":
+        return acceptance(below, above, 1.0 - level)
+    quantile = two_sided(1.0 - level)
+    if method == "central":
+        return np.full_like(below, quantile), np.full_like(below, quantile)
+    return reach(quantile, below), reach(quantile, above)
+
+
+def _rise_limits(response: MeanResponse, rise: Array, sigma: Array, level: float, method: str) -> tuple[Array, Array]:
+    """Return the interval of the mean, as rises; NaN where the reading is, reversed or outside where it is empty."""
+    low, high = np.full((2, *rise.shape), np.nan)
+    known = ~np.isnan(rise)
+    if not known.any():
+        return low, high
+    top = response._grid.supremum
+    reading, noise = rise[known], sigma[known]
+    below, above = _noise_units(reading, top, noise)
+    with np.errstate(over="ignore"):
+        width = top / noise
+    find = _LIMITS[method]
+    low[known] = _place(find(below, above, width, 1.0 - level), reading, noise, 0.0, top)
+    high[known] = _place(find(above, below, width, 1.0 - level), reading, noise, top, 0.0)
+    if method != "central":
+        low, high = (np.where(np.isinf(rise), rise, limit) for limit in (low, high))
+        low, high = np.clip(low, 0.0, top), np.clip(high, 0.0, top)
+    return low, high
+
+
+def _place(limit: Limit, reading: Array, sigma: Array, start: float, stop: float) -> Array:
+    """Turn a limit into a rise: away from where it looks when it lies beside the start or the reading."""
+    inward = 1.0 if start < stop else -1.0
+    length = inward * sigma * limit.distance
+    return np.select(
+        [limit.origin == Origin.START, limit.origin == Origin.STOP],
+        [start + length, stop - length],
+        reading - length,
+    )
+
+
+def _carry(response: MeanResponse, sign: float, rise: Array, empty: npt.NDArray[np.bool_]) -> Array:
+    """Carry limits through the inverse of the response, cut to its domain."""
+    inside = np.where(empty, np.nan, np.clip(rise, 0.0, response._grid.supremum))
+    return np.asarray(response.invert_excess(sign * inside), dtype=np.float64)
+
+
+def _notes(response: MeanResponse, sigma: Array, level: float, method: str, empty: int) -> tuple[str, ...]:
+    if sigma.size == 0:
+        return ()
+    some = (f"{empty} of {sigma.size} intervals are empty.",) if empty else ()
+    worst = float(sigma.max())
+    width = min(response._grid.supremum / worst, FARTHEST)
+    return (*some, *_coverage_notes(width, worst, level, method), *_rounding_notes(response, sigma))
+
+
+def _coverage_notes(width: float, sigma: float, level: float, method: str) -> tuple[str, ...]:
+    """Say what a method that is not exact, or not always an interval, does over the domain at this noise."""
+    quantile = two_sided(1.0 - level)
+    if method == "feldman-cousins":
+        return ()
+    if method == "central":
+        lost = float(ndtr(-quantile) + ndtr(-quantile - width))
+        return (
+            f"The central interval covers every theta with probability {level:.4g} when empty sets count as misses. At "
+            f"sigma = {sigma:.3g} it is empty with probability up to {lost:.2g} (theta at an end of its domain), and "
+            f"covers with probability up to {min(level / (1.0 - lost), 1.0):.4g} when it is not.",
+        )
+    below = np.linspace(0.0, min(0.5 * width, quantile), 101)
+    d1, d2 = _region(below, width - below, level, method)
+    covered = 1.0 - (ndtr(-d1) + ndtr(-d2))
+    return (
+        f"The cutoff is the chi-square quantile of one degree of freedom: at sigma = {sigma:.3g} the interval covers "
+        f"with probability {covered.min():.4g} to {covered.max():.4g} over the domain, not {level:.4g}.",
+    )
