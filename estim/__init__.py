@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from estim.probe.record import Sensitivity as Sensitivity
     from estim.probe.record import Status as Status
     from estim.probe.sensitivity import sensitivity as sensitivity
+    from estim.recovery.intervals import ConfidenceInterval as ConfidenceInterval
+    from estim.recovery.intervals import confidence_interval as confidence_interval
+    from estim.recovery.intervals import coverage as coverage
     from estim.recovery.recovery import Recovery as Recovery
     from estim.recovery.recovery import recover as recover
     from estim.recovery.response import MeanResponse as MeanResponse
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Batches": "probe.batches",
+    "ConfidenceInterval": "recovery.intervals",
     "ContactOrders": "spectra.contact",
     "ContactSlopes": "spectra.contact",
     "MeanResponse": "recovery.response",
@@ -37,8 +41,10 @@ _HOME = {
     "Sensitivity": "probe.record",
     "Spectrum": "spectra.singular_values",
     "Status": "probe.record",
+    "confidence_interval": "recovery.intervals",
     "contact_orders": "spectra.contact",
     "contact_slopes": "spectra.contact",
+    "coverage": "recovery.intervals",
     "linearity": "probe.along",
     "recover": "recovery.recovery",
     "response_along": "probe.along",

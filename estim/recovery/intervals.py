@@ -29,7 +29,7 @@ from estim.recovery.acceptance import (
     two_sided,
 )
 from estim.recovery.arguments import reals
-from estim.recovery.recovery import _rounding_notes, check_sigma
+from estim.recovery.recovery import rounding_notes, check_sigma
 from estim.recovery.response import MeanResponse
 
 Array = npt.NDArray[np.float64]
@@ -319,7 +319,7 @@ def _notes(response: MeanResponse, sigma: Array, level: float, method: str, empt
     some = (f"{empty} of {sigma.size} intervals are empty.",) if empty else ()
     worst = float(sigma.max())
     width = min(response._grid.supremum / worst, FARTHEST)
-    return (*some, *_coverage_notes(width, worst, level, method), *_rounding_notes(response, sigma))
+    return (*some, *_coverage_notes(width, worst, level, method), *rounding_notes(response, sigma))
 
 
 def _coverage_notes(width: float, sigma: float, level: float, method: str) -> tuple[str, ...]:

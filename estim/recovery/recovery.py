@@ -180,7 +180,7 @@ def recover(
     exact = _exact(response, truth, local, levels)
     linear = levels / slope if slope > 0.0 else np.full(levels.shape, math.inf)
     limit = _linear_limit(lambda s: _exact(response, truth, local, s), slope, levels, response, truth)
-    notes = _rounding_notes(response, levels)
+    notes = rounding_notes(response, levels)
     if method == "exact":
         bias, rmse, se = exact.bias, np.sqrt(exact.mse), np.zeros(levels.shape)
         low, high, count = exact.clipped_low, exact.clipped_high, 0
@@ -286,7 +286,7 @@ def _linear_limit(
     return float(math.sqrt(lowest * highest))
 
 
-def _rounding_notes(response: MeanResponse, levels: Array) -> tuple[str, ...]:
+def rounding_notes(response: MeanResponse, levels: Array) -> tuple[str, ...]:
     """Say where the rounding of a plain function's mean shows beside the noise or the range."""
     notes: list[str] = []
     low, high = response.attainable_excess
