@@ -29,7 +29,7 @@ from estim.recovery.acceptance import (
     two_sided,
 )
 from estim.recovery.arguments import reals
-from estim.recovery.recovery import rounding_notes, check_sigma
+from estim.recovery.recovery import check_sigma, rounding_notes
 from estim.recovery.response import MeanResponse
 
 Array = npt.NDArray[np.float64]
