@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
+    from estim.probe.parameter_recovery import ParameterRecovery
     from estim.probe.record import Sensitivity
     from estim.recovery.recovery import Recovery
 
@@ -174,3 +175,39 @@ def number(value: float) -> str:
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     return f"{value:.4g}" if 1e-3 <= abs(value) < 1e5 else f"{value:.3e}"
+
+
+def parameter_summary(result: "ParameterRecovery") -> "Summary":
+    """Return how many unknowns were recovered and how, one row a direction, and what to know before believing it."""
+    facts = [
+        ("Parameters:", f"{len(result.names)}, {int(np.isfinite(result.linear_rmse).sum())} directions resolved"),
+        ("Trials:", f"{result.trials}, {result.failures} did not settle; {result.evaluations:.3g} evaluations each"),
+        ("Linear by theory:", f"{int(result.linear.sum())} directions"),
+        ("Clipped, at most:", f"{max(result.clipped_low.max(), result.clipped_high.max()):.4g} of the trials"),
+    ]
+    frame = parameter_frame(result)
+    shown = frame[frame["status"].isin(["seen", "weak"])].iloc[:MOST_ROWS].drop(columns="status")
+    columns = {name.replace("_", " "): shown[name].to_numpy(dtype=np.float64) for name in shown.columns}
+    notes = [
+        "linear rmse: 1 / s, the Cramer-Rao bound of unbiased estimators; bounds and curvature bias the estimate.",
+        "breakdown: factor on the noise at which theory expects the linear figure to be 10 % off.",
+        *result.notes,
+    ]
+    return _summary("Recovery of many parameters under noise", facts, columns, notes)
+
+
+def parameter_frame(result: "ParameterRecovery") -> "DataFrame":
+    """Return one row a direction."""
+    from pandas import DataFrame, RangeIndex
+
+    columns = {
+        "status": [str(status) for status in result.status],
+        "singular_value": result.singular_values,
+        "linear_rmse": result.linear_rmse,
+        "rmse": result.rmse,
+        "rmse_se": result.rmse_se,
+        "bias": result.bias,
+        "predicted_bias": result.predicted_bias,
+        "breakdown": result.breakdown,
+    }
+    return DataFrame(columns, index=RangeIndex(1, len(result.names) + 1, name="direction"))
