@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
-    except (ValueError, TypeError, ModuleNotFoundError) as error:
+    except (ValueError, TypeError, ImportError) as error:
         print(f"estim: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader, head or less, has seen enough
@@ -117,7 +117,7 @@ def _sensitivity(options: argparse.Namespace) -> int:
     if options.report:
         check_folder(options.report, "--report")
     bank = load_data(options.bank, "BANK")
-    params = None if options.params is None else load_data(options.params, "--params")
+    params = None if options.params is None else _columns(load_data(options.params, "--params"))
     try:
         sigma = float(options.sigma)
     except ValueError:
@@ -132,6 +132,13 @@ def _sensitivity(options: argparse.Namespace) -> int:
     if options.report:
         result.report(options.report)
     return 0
+
+
+def _columns(params: Any) -> Any:
+    """Turn a table into named arrays, or numbers where it has one row."""
+    if not hasattr(params, "columns"):
+        return params
+    return {str(name): params[name].iloc[0] if len(params) == 1 else params[name].to_numpy() for name in params.columns}
 
 
 def _response(place: str, lower: float | None, upper: float | None) -> MeanResponse:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: Okabe and Ito's palette, told apart by colour-blind readers and in grey.
 BLACK, ORANGE, BLUE, GREEN, VERMILION, GREY = "#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#7F7F7F"
 
+#: Characters of a name on an axis.
+LONGEST_NAME = 40
+
 
 def new_figure(**options: Any) -> "Figure":
     """Return an empty figure that no window manager holds on to.
@@ -117,11 +120,18 @@ def _draw_weakest(axes: Any, result: "Sensitivity") -> None:
     for row, (k, color) in enumerate(zip(shown, (GREEN, ORANGE, VERMILION), strict=False)):
         offset = (row - 0.5 * (len(shown) - 1)) * 0.25
         axes.bar(place + offset, share[row, order], 0.25, color=color, label=f"direction {k + 1}: {result.status[k]}")
-    axes.set_xticks(place, [result.names[j] for j in order], rotation=30.0, ha="right", fontsize=8.0)
+    labels = [shorten(result.names[j]) for j in order]
+    # A name is a name: a dollar in it starts no formula.
+    axes.set_xticks(place, labels, rotation=30.0, ha="right", fontsize=8.0, parse_math=False)
     axes.set(ylabel="share of the direction", ylim=(0.0, 1.05))
     axes.set_title("The weakest directions, parameters in units of equal effect", loc="left", fontsize=11.0)
     axes.legend(frameon=False, fontsize=8.0)
     _plain(axes)
+
+
+def shorten(name: str) -> str:
+    """Leave out the middle of a name too long for an axis."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}...{name[-LONGEST_NAME // 2 + 3 :]}"
 
 
 def _plain(axes: Any) -> None:

@@ -117,7 +117,7 @@ def _with_tolerance(jacobian: Array, error: Array | None, rtol: float | None, at
 def _smallest_change(smallest: npt.ArrayLike | None, parameters: int) -> Array | None:
     if smallest is None:
         return None
-    sizes = np.atleast_1d(np.asarray(smallest, dtype=np.float64))
+    sizes = np.atleast_1d(np.array(smallest, dtype=np.float64))  # a copy, as the record keeps it
     if sizes.shape not in ((1,), (parameters,)):
         msg = (
             f"smallest_change must be a number or have one entry for each of the {parameters} parameters; "
@@ -157,7 +157,7 @@ def _identifiable(found: Directions, names: tuple[str, ...], norms: Array) -> tu
         return ()
     functionals = found.scaled_directions[: found.rank] * found.scale
     phrases = _phrases(functionals, names, 1.0 / _comparable(norms))
-    return tuple(text for text in phrases if " " in text)
+    return tuple(text for text in phrases if " " in text and text not in names)
 
 
 def _phrases(rows: Array, names: tuple[str, ...], scale: Array) -> tuple[str, ...]:

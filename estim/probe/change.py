@@ -9,10 +9,10 @@ def change_power(shift: float, degrees: int, confidence_level: float) -> float:
     """Return P(chi-square of noncentrality shift^2 exceeds its critical value); 0 without degrees of freedom."""
     from scipy import stats
 
-    if degrees == 0:
-        return 0.0
     if math.isinf(shift):
         return 1.0
+    if degrees == 0:
+        return 0.0
     critical = stats.chi2.isf(1.0 - confidence_level, degrees)
     if shift == 0.0:
         return 1.0 - confidence_level

@@ -108,7 +108,7 @@ def _labels(inputs: npt.ArrayLike, readings: int) -> npt.NDArray[np.int64]:
 
 
 def _parameters(parameters: npt.ArrayLike, count: int) -> Array:
-    point = np.asarray(parameters, dtype=np.float64).ravel()
+    point = np.array(parameters, dtype=np.float64).ravel()  # a copy: the record must not follow the caller's array
     if point.shape != (count,):
         msg = f"parameters must have one entry for each of the {count} columns; got {point.size}"
         raise ValueError(msg)

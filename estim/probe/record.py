@@ -109,6 +109,11 @@ class Sensitivity(Record):
         """How many directions stand above the resolution: SEEN and WEAK."""
         return sum(status in (Status.SEEN, Status.WEAK) for status in self.status)
 
+    @property
+    def _noisy(self) -> int:
+        """Resolved directions that noise blurs: degrees of freedom of the change test."""
+        return int(np.isfinite(self.scaled_singular_values[: self.resolved]).sum())
+
     def rank(self, rtol: float = 1e-10) -> int:
         """Return how many raw singular values exceed `rtol` times the largest: a matter of threshold, not of proof.
 
@@ -199,8 +204,8 @@ class Sensitivity(Record):
         """Return the probability that the change test detects a change of the parameters.
 
         The test is the chi-square of the readings projected on the resolved directions, as many degrees of freedom as
-        there are; under the change its noncentrality is ``shift(delta)**2``. A parameter with an infinite floor can
-        still be seen to change.
+        there are; those that noiseless readings fix have no noise, and are no part of it. Under the change its
+        noncentrality is ``shift(delta)**2``. A parameter with an infinite floor can still be seen to change.
 
         Parameters
         ----------
@@ -221,7 +226,7 @@ class Sensitivity(Record):
         """
         from estim.probe.change import change_power
 
-        return change_power(self.shift(delta), self.resolved, _probability(confidence_level, "confidence_level"))
+        return change_power(self.shift(delta), self._noisy, _probability(confidence_level, "confidence_level"))
 
     def minimum_detectable(
         self, direction: npt.ArrayLike | Mapping[str, float], *, power: float = 0.8, confidence_level: float = 0.95
@@ -250,9 +255,11 @@ class Sensitivity(Record):
         from estim.probe.change import detectable_shift
 
         needed = detectable_shift(
-            self.resolved, _probability(power, "power"), _probability(confidence_level, "confidence_level")
+            self._noisy, _probability(power, "power"), _probability(confidence_level, "confidence_level")
         )
         shift = self.shift(self._vector(direction, "direction"))
+        if math.isinf(shift):
+            return 0.0
         return math.inf if shift == 0.0 else needed / shift
 
     def by_group(self) -> "DataFrame":

@@ -11,6 +11,8 @@ Array = npt.NDArray[np.float64]
 
 #: Readings named for each direction.
 CARRIERS = 3
+#: Singular values farther apart than this leave less than six digits of what the weak ones move.
+GRADED_SHARES = 1e-9
 
 
 def column_norms(jacobian: Array, noise: Whitening) -> Array:
@@ -28,9 +30,10 @@ def shares_of_inputs(
     share = np.zeros((count, parameters))
     carriers = np.full((parameters, min(CARRIERS, len(jacobian))), -1, dtype=np.int64)
     most = carriers.shape[1]
+    cleaned = _cleaned(jacobian, noise, found)
     for start in range(0, found.rank, 32):
         part = slice(start, min(start + 32, found.rank))
-        moved = jacobian @ found.directions[part].T
+        moved = jacobian @ found.directions[part].T if cleaned is None else cleaned[:, part].copy()
         known = np.isinf(found.singular_values[part])
         parts = noise.contributions(moved)
         if known.any():
@@ -41,6 +44,24 @@ def shares_of_inputs(
         np.add.at(share[:, part], inputs, parts)
         carriers[part] = _largest(parts, most).T
     return share, carriers
+
+
+def _cleaned(jacobian: Array, noise: Whitening, found: Directions) -> Array | None:
+    """Return what resolved directions move, (readings, resolved), where strong ones drown weak ones; else None.
+
+    A direction is known to rounding, and times the strongest singular value that can exceed a weak one. What the
+    directions move is orthogonal once whitened: made so from the strongest on, each is freed of those before it.
+    """
+    values = found.singular_values[: found.rank]
+    finite = values[np.isfinite(values)]
+    if len(noise.noiseless) or not finite.size or finite.min() > GRADED_SHARES * finite.max():
+        return None
+    from scipy.linalg import solve_triangular
+
+    moved = jacobian @ found.directions[: found.rank].T
+    whitened = moved * noise.scale[:, None] if noise.forward is None else noise.forward @ moved
+    triangle = np.linalg.qr(whitened, mode="r")
+    return np.asarray(solve_triangular(triangle, moved.T, trans="T").T)
 
 
 def _largest(parts: Array, most: int) -> npt.NDArray[np.int64]:

@@ -1,0 +1,66 @@
+"""Faults that a reviewer found: records that follow the caller's arrays, drowned shares, names that start formulas."""
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+import estim
+from estim.cli import main
+
+
+def test_a_record_does_not_follow_the_arrays_it_was_made_from():
+    point, smallest = np.array([1.0, 2.0]), np.array([0.1, 0.2])
+    found = estim.Sensitivity.from_jacobian(np.eye(2), 1.0, parameters=point, smallest_change=smallest)
+    point[:], smallest[:] = 9.0, 9.0
+    assert found.parameters.tolist() == [1.0, 2.0]
+    assert found.smallest_change.tolist() == [0.1, 0.2]
+
+
+def test_noiseless_readings_are_no_degrees_of_freedom_of_the_test():
+    found = estim.Sensitivity.from_jacobian(np.eye(2), [1.0, 0.0])
+    assert found.power([1.0, 0.0]) == pytest.approx(stats.ncx2.sf(stats.chi2.isf(0.05, 1), 1, 1.0), rel=1e-12)
+    assert found.minimum_detectable([1.0, 0.0]) == pytest.approx(2.8015817870, rel=1e-9)
+    assert found.power([0.0, 1.0]) == 1.0
+    assert found.minimum_detectable([0.0, 1.0]) == 0.0
+    assert estim.Sensitivity.from_jacobian(np.eye(2), [0.0, 0.0]).power([1.0, 0.0]) == 1.0
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_inputs_of_weak_directions_are_not_drowned_by_strong_ones(correlated):
+    units = 10.0 ** np.array([7, 7, 3, 0, -8, -14])
+    jacobian = np.random.default_rng(2).normal(size=(12, 6)) * units
+    found = estim.Sensitivity.from_jacobian(jacobian, np.eye(12) if correlated else 1.0)
+    with mpmath.workdps(60):
+        left = np.array(mpmath.svd_r(mpmath.matrix(jacobian.tolist()))[0].tolist(), dtype=float)
+    np.testing.assert_allclose(found.by_input(), left**2, atol=1e-12)
+    np.testing.assert_array_equal(found.carriers, np.argsort(-(left.T**2), axis=1)[:, :3])
+
+
+@pytest.mark.parametrize("name", ["$\\frac{a}$", "$x^{", "x" * 300])
+def test_names_are_no_formulas_and_do_not_push_the_plot_away(name, tmp_path):
+    found = estim.Sensitivity.from_jacobian([[1.0, 1.0], [1.0, 1.0]], 0.1, names=[name, "q"])
+    found.report(tmp_path / "page.html")
+    assert name[:15] in (tmp_path / "page.html").read_text()
+
+
+def test_a_name_with_a_space_is_no_combination():
+    found = estim.Sensitivity.from_jacobian([[1.0, 0, 0], [0, 1, 1]], 0.1, names=["Group Var", "a", "b"])
+    assert found.identifiable == ("a + b",)
+
+
+def test_the_command_takes_parameters_from_a_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hostile_model.py").write_text("def line(p, x):\n    return p['a'] * x + p['b']\n")
+    (tmp_path / "params.csv").write_text("a,b\n1.0,0.5\n")
+    np.save("bank.npy", np.arange(3.0))
+    assert main(["sensitivity", "hostile_model:line", "bank.npy", "--sigma", "0.1", "--params", "params.csv"]) == 0
+    assert "2 seen" in capsys.readouterr().out
+
+
+def test_the_command_explains_a_module_that_does_not_import(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hostile_broken.py").write_text("from numpy import no_such_name\n")
+    np.save("bank.npy", np.arange(3.0))
+    assert main(["sensitivity", "hostile_broken:line", "bank.npy", "--sigma", "0.1"]) == 1
+    assert "no_such_name" in capsys.readouterr().err
