@@ -69,10 +69,10 @@ class _Shape:
 
     def __call__(self, y: Array) -> Array:
         p, scratch, cell = np.empty_like(y), np.empty_like(y), np.empty(y.shape, np.int64)
-        kernels.estimate(
+        kernels.factor(
             self.kind, y, self.gain, self.offset, self.coefficients, self.table, self.first, scratch, cell, p
         )
-        return p
+        return np.sqrt(y) * p if self.kind in (kernels.ROOT, kernels.ROOT_OF_EVEN) else p
 
 
 def build_levels(

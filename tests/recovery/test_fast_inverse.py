@@ -105,7 +105,9 @@ def test_each_form_is_as_accurate_as_asked_at_any_reading(make, theta, fraction,
     y = np.concatenate([np.random.default_rng(5).random(2000), np.geomspace(1e-12, 0.5, 200)])
     p, x, cell = np.empty_like(y), np.empty_like(y), np.empty(y.size, np.int64)
     c = levels.coefficients[0, : levels.terms[0]]
-    kernels.estimate(kind, y, levels.gain[0], levels.offset[0], c, levels.table, levels.first, x, cell, p)
+    kernels.factor(kind, y, levels.gain[0], levels.offset[0], c, levels.table, levels.first, x, cell, p)
+    if kind in (kernels.ROOT, kernels.ROOT_OF_EVEN):
+        p *= np.sqrt(y)
     sign = 1.0 if response.increasing else -1.0
     here = abs(float(response.excess(theta)))
     rise = here + (y - levels.shift[0]) * sigma / levels.scale[0]

@@ -101,6 +101,16 @@ def test_errors_are_summed_in_powers_one_two_and_four(compiled):
     assert np.allclose(sums, [1 + d.sum(), 2 + (d**2).sum(), 3 + (d**4).sum(), 4, 5], rtol=SUMMATION_RTOL)
 
 
+@both
+def test_errors_with_a_root_are_summed_alike(compiled):
+    rng = np.random.default_rng(0)
+    y, p = rng.random(512), rng.random(512)
+    sums = np.zeros(5)
+    form(kernels._add_root_errors, compiled)(y, p, 0.3, sums)
+    d = np.sqrt(y) * p - 0.3
+    assert np.allclose(sums[:3], [d.sum(), (d**2).sum(), (d**4).sum()], rtol=SUMMATION_RTOL)
+
+
 CASES = [
     ("identity", 0.3),
     ("square", 0.3),
@@ -115,7 +125,7 @@ def test_the_python_of_the_whole_loop_gives_the_compiled_sums(name, fraction, mo
     """Fewer trials than a chunk, and more; the draws come from NumPy's Generator, which the compiled loop equals."""
     problem = BY_NAME[name]
     levels = built(problem.made, problem.theta, fraction * scale_of(problem.made, problem.theta))
-    names = ("_read", "_horner", "_look_up", "_add_errors", "estimate")
+    names = ("_read", "_horner", "_look_up", "_add_errors", "_add_root_errors", "factor")
     for trials in (1, 3, kernels.CHUNK, 2 * kernels.CHUNK + 5):
         compiled = kernels.accumulate(np.random.default_rng(2), trials, *levels.arguments())
         with monkeypatch.context() as patch:
@@ -136,9 +146,8 @@ def test_root_of_even_differs_from_root_in_its_variable_alone():
     for compiled in (True, False):
         for kind, w in ((ROOT, np.sqrt(y)), (ROOT_OF_EVEN, y), (kernels.POLYNOMIAL, y)):
             x, cell, p = np.empty_like(y), np.empty(y.size, np.int64), np.empty_like(y)
-            form(kernels.estimate, compiled)(kind, y, 1.0, 0.0, c, none, first, x, cell, p)
-            root = 1.0 if kind == kernels.POLYNOMIAL else np.sqrt(y)
-            assert np.allclose(p, root * np.polynomial.polynomial.polyval(w, c), rtol=1e-14)
+            form(kernels.factor, compiled)(kind, y, 1.0, 0.0, c, none, first, x, cell, p)
+            assert np.allclose(p, np.polynomial.polynomial.polyval(w, c), rtol=1e-14)
 
 
 def test_kernels_work_inside_another_compiled_function():
