@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders"}
+STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders", "growth": "growth"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 
-STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders"}
+STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders", "growth": "growth"}
 PACKAGES = ("estim", "numpy", "scipy", "numba", "mpmath", "python-flint")
 
 

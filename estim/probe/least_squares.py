@@ -157,7 +157,9 @@ def _levenberg_marquardt(problem: Problem, z: Array, c: Array, residual: Array, 
         tried = problem.residual(moved, z)
         spent += 1
         new = float(tried @ tried)
-        if new <= cost * (1.0 + 4.0 * EPS):
+        # Of two costs closer than this, rounding of the readings decides which is the lower.
+        slack = 4.0 * EPS * cost + problem.floor * np.sqrt(cost)
+        if new <= cost + slack:
             settled = effect <= max(SETTLED, problem.floor) and damping <= 1.0
             c, residual, cost = moved, tried, new
             if settled:
@@ -165,7 +167,7 @@ def _levenberg_marquardt(problem: Problem, z: Array, c: Array, residual: Array, 
             damping = 0.1 * damping if damping > 1e-6 else 0.0
             jacobian = problem.jacobian(c)
         else:
-            if effect <= max(SETTLED, problem.floor) and damping <= 1.0:
+            if effect**2 <= max(SETTLED**2, slack) and damping <= 1.0:
                 return Fit(c, True, spent)
             damping = max(10.0 * damping, 1e-3)
             if damping > _MOST_DAMPING:
