@@ -4,7 +4,6 @@ Public names are loaded on first use, so that ``import estim`` costs next to not
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ __all__ = [*_HOME, *_SUBPACKAGES]
 def __getattr__(name: str) -> Any:
     """Load a public name, or a subpackage, when it is first asked for."""
     if name == "__version__":
+        from importlib.metadata import version  # costs more than all the rest here
+
         return version("estim")
     if name in _SUBPACKAGES:
         return import_module(f"estim.{name}")

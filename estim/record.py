@@ -61,6 +61,10 @@ class Record:
             raise ValueError(msg)
         return cls.from_dict(fields)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy through `to_dict`, which is exact; mpmath would round on unpickling."""
+        return _rebuilt, (type(self), self.to_dict())
+
     def __repr__(self) -> str:
         """Show the fields, arrays shortened."""
         with np.printoptions(threshold=6, edgeitems=2, precision=4):
@@ -74,6 +78,10 @@ class Record:
     def __hash__(self) -> int:
         """Hash the JSON text."""
         return hash(self.to_json())
+
+
+def _rebuilt(kind: type[Record], fields: dict[str, Any]) -> Record:
+    return kind.from_dict(fields)
 
 
 def _plain(value: Any) -> Any:

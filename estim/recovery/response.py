@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.recovery.arguments import checked_table, finite_number, real_number, reals
-from estim.recovery.functions import ArrayFunction
+from estim.recovery.functions import ArrayFunction, TableExcess
 from estim.recovery.monotone import EPS, Monotone, check_monotone
 
 Array = npt.NDArray[np.float64]
@@ -169,7 +169,7 @@ class MeanResponse:
         points, values = checked_table(theta, mean)
         curve = PchipInterpolator(points, values - values[0])
         return cls.from_excess(
-            curve,
+            TableExcess(curve, float(points[-1]), float(values[-1] - values[0])),
             baseline=float(values[0]),
             lower=float(points[0]),
             upper=float(points[-1]),

@@ -333,3 +333,14 @@ def test_a_domain_that_is_none_is_refused(options, error, text):
 def test_a_function_in_float32_is_told_to_compute_in_float64():
     with pytest.raises(ValueError, match="function must compute in float64; it returned float32"):
         MeanResponse(lambda t: np.asarray(t, np.float32) ** 2, upper=2.0)
+
+
+@pytest.mark.parametrize("mean", [[4, 1, 0], [0.1, 0.3, 0.7], [0.7, 0.3, 0.1]])
+def test_the_ends_of_a_table_are_exact(mean):
+    table = MeanResponse.from_table([0, 1, 2], mean)
+    # The excess is exact; added to the baseline it is rounded once.
+    assert table.attainable == pytest.approx((min(mean), max(mean)), rel=2 * EPS, abs=0.0)
+    assert table.excess(2.0) == mean[-1] - mean[0]
+    assert table.invert(mean[-1]) == 2.0
+    assert table.invert(mean[0]) == 0.0
+    assert np.isnan(table.invert(mean[-1] + 1e-15 * (mean[-1] - mean[0]), clip=False))
