@@ -1,4 +1,7 @@
-"""Print a study's table and draw its picture from the JSON that ``sims`` wrote: ``python -m analysis recovery``."""
+"""Print tables and draw pictures from the JSON that ``sims`` wrote: ``python -m analysis recovery``.
+
+Without a study: the score card, every figure of the note beside ours, and a page with all pictures.
+"""
 
 import argparse
 import json
@@ -6,30 +9,50 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders", "growth": "growth"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Analyse the studies named, or all."""
+    """Analyse the studies named, or write the score card of all."""
     options = _parser().parse_args(arguments)
-    for name in options.studies or STUDIES:
-        source = options.results / f"{name}.json"
+    names = options.studies or STUDIES
+    sources = {name: options.results / f"{name}.json" for name in names}
+    for name, source in sources.items():
         if not source.is_file():
             print(f"analysis: no {source}; run first: python -m sims {name}", file=sys.stderr)
             return 1
-        study = json.loads(source.read_text())
+    studies = {name: json.loads(source.read_text()) for name, source in sources.items()}
+    if not options.studies:
+        return _score(studies, options.results / "scorecard.html")
+    for name, study in studies.items():
         module = import_module(f"analysis.{STUDIES[name]}")
         print(module.table(study))
-        picture = source.with_suffix(".png")
+        picture = sources[name].with_suffix(".png")
         module.draw(study).savefig(picture, dpi=150)
         print(f"wrote {picture}", file=sys.stderr)
     return 0
 
 
+def _score(studies: dict[str, Any], page: Path) -> int:
+    from analysis import scorecard
+
+    print(scorecard.table(studies))
+    scorecard.write_page(studies, page)
+    print(f"wrote {page}", file=sys.stderr)
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m analysis", description="Print tables, draw pictures.")
-    parser.add_argument("studies", nargs="*", choices=[[], *STUDIES], help="default: all", metavar="STUDY")
+    parser.add_argument(
+        "studies",
+        nargs="*",
+        choices=[[], *STUDIES],
+        metavar="STUDY",
+        help="default: the score card of all",
+    )
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder (default %(default)s)")
     return parser
 

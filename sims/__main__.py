@@ -1,4 +1,8 @@
-"""Run studies and write each as JSON: ``python -m sims recovery``."""
+"""Run studies and write each as JSON: ``python -m sims recovery``.
+
+Without a study: all of them, but for those already written by these versions and with no option that would change
+them, so that an interrupted run goes on where it stopped.
+"""
 
 import argparse
 import inspect
@@ -27,9 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if refused:
             print(f"sims: the study {name} has no --{refused[0]}", file=sys.stderr)
             return 2
-        study = run(progress=options.progress, **{key: value for key, value in given.items() if key in accepted})
         versions = {"python": python_version(), **{package: version(package) for package in PACKAGES}}
         target = options.out / f"{name}.json"
+        if not (options.studies or options.again or given) and _written_by(target) == versions:
+            print(f"kept {target}; --again computes it again", file=sys.stderr)
+            continue
+        study = run(progress=options.progress, **{key: value for key, value in given.items() if key in accepted})
         # Written whole or not at all: an interrupted study leaves the previous result in place.
         draft = target.with_suffix(".json.part")
         draft.write_text(json.dumps({"study": name, "versions": versions, **study}, indent=1, allow_nan=False) + "\n")
@@ -38,10 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _written_by(target: Path) -> object:
+    """Return the versions that wrote a study, None when there is none."""
+    try:
+        return json.loads(target.read_text())["versions"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sims", description="Run studies and write each as JSON.")
     parser.add_argument("studies", nargs="*", choices=[[], *STUDIES], help="default: all", metavar="STUDY")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the JSON (default %(default)s)")
+    parser.add_argument("--again", action="store_true", help="compute studies that are already written, too")
     parser.add_argument("--rng", type=int, help="seed, where a study draws")
     parser.add_argument("--trials", type=int, help="Monte Carlo trials, where a study draws")
     parser.add_argument("--workers", type=int, help="threads, where a study can use them")
