@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from estim.probe.along import linearity as linearity
     from estim.probe.along import response_along as response_along
     from estim.probe.batches import Batches as Batches
+    from estim.probe.parameter_recovery import ParameterRecovery as ParameterRecovery
     from estim.probe.record import Sensitivity as Sensitivity
     from estim.probe.record import Status as Status
     from estim.probe.sensitivity import sensitivity as sensitivity
+    from estim.probe.trials import recover_parameters as recover_parameters
     from estim.recovery.intervals import ConfidenceInterval as ConfidenceInterval
     from estim.recovery.intervals import confidence_interval as confidence_interval
     from estim.recovery.intervals import coverage as coverage
@@ -35,6 +37,7 @@ _HOME = {
     "ContactOrders": "spectra.contact",
     "ContactSlopes": "spectra.contact",
     "MeanResponse": "recovery.response",
+    "ParameterRecovery": "probe.parameter_recovery",
     "RankTable": "spectra.singular_values",
     "Recovery": "recovery.recovery",
     "Sensitivity": "probe.record",
@@ -46,6 +49,7 @@ _HOME = {
     "coverage": "recovery.intervals",
     "linearity": "probe.along",
     "recover": "recovery.recovery",
+    "recover_parameters": "probe.trials",
     "response_along": "probe.along",
     "sensitivity": "probe.sensitivity",
     "smith_orders": "spectra.contact",

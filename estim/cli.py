@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from estim.recovery.response import MeanResponse
 
@@ -17,12 +17,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
-    except (ValueError, TypeError, ImportError) as error:
-        print(f"estim: {error}", file=sys.stderr)
-        return 1
     except BrokenPipeError:  # the reader, head or less, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        print(f"estim: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("estim: interrupted", file=sys.stderr)
         return 130
@@ -49,10 +49,10 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("--sigma", type=_numbers, required=True, help="noise standard deviations, comma-separated")
     recover.add_argument("--lower", type=float, default=None, help="domain of a plain function (default 0)")
     recover.add_argument("--upper", type=float, default=None, help="domain of a plain function (default: infinite)")
-    recover.add_argument("--trials", type=int, default=100_000, help="Monte Carlo trials (default %(default)s)")
+    recover.add_argument("--trials", type=int, help="Monte Carlo trials (default 100000)")
     recover.add_argument("--exact", action="store_true", help="exact moments by quadrature, no simulation")
     recover.add_argument("--rng", type=int, default=None, help="seed of the draws")
-    recover.add_argument("--workers", type=int, default=1, help="threads; -1 for one a processor")
+    recover.add_argument("--workers", type=int, help="threads; -1 for one a processor")
     recover.add_argument("--progress", action="store_true", help="show a progress bar")
     recover.add_argument("--json", action="store_true", help="print JSON, not a table")
     recover.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
@@ -96,12 +96,14 @@ def _recover(options: argparse.Namespace) -> int:
 
     if options.plot:
         check_picture(options.plot)
+    given = {"trials": options.trials, "rng": options.rng, "workers": options.workers}
+    given = {name: value for name, value in given.items() if value is not None}
+    if options.exact and given:
+        msg = f"--exact draws nothing: leave out --{next(iter(given))}"
+        raise ValueError(msg)
     response = _response(options.response, options.lower, options.upper)
-    result = recover(
-        response, options.theta, options.sigma, trials=options.trials,
-        method="exact" if options.exact else "monte-carlo",
-        rng=options.rng, workers=options.workers, progress=options.progress,
-    )  # fmt: skip
+    method: Literal["exact", "monte-carlo"] = "exact" if options.exact else "monte-carlo"
+    result = recover(response, options.theta, options.sigma, method=method, progress=options.progress, **given)
     print(result.to_json(indent=2) if options.json else result.summary())
     if options.plot:
         result.plot().savefig(options.plot, dpi=150)
@@ -177,7 +179,10 @@ def check_picture(path: str) -> None:
 
 
 def check_folder(path: str, argument: str) -> None:
-    """Refuse a file whose folder does not exist."""
+    """Refuse a file that is a folder, or whose folder does not exist."""
+    if Path(path).is_dir():
+        msg = f"{argument} must be a file; got the folder {path!r}"
+        raise ValueError(msg)
     if not Path(path).parent.is_dir():
         msg = f"{argument} must be in a folder that exists; got {path!r}"
         raise ValueError(msg)
@@ -195,7 +200,10 @@ def load(place: str) -> Any:
     """
     module, colon, name = place.partition(":")
     if not (module and colon and name):
-        msg = f"must be PACKAGE.MODULE:NAME; got {place!r}"
+        msg = f"the model or response must be given as PACKAGE.MODULE:NAME; got {place!r}"
+        raise ValueError(msg)
+    if module.endswith(".py"):
+        msg = f"a module is named without its ending: {module[:-3].replace('/', '.')}:{name}; got {place!r}"
         raise ValueError(msg)
     if "" not in sys.path:
         sys.path.insert(0, "")

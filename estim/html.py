@@ -23,11 +23,15 @@ th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
 """
 MOST_ROWS = 200
+GROUPS = (
+    "best and worst floor: RMSE floor along the best and the worst direction of the group, the others held fixed.",
+    "information share: the group's part in the directions seen, in parameters of equal effect.",
+)
 
 
 def write_report(result: "Sensitivity", path: Any) -> None:
     """Write the page; the file appears whole or not at all."""
-    from estim.report import number
+    from estim.report import DEFINITIONS, number
 
     target = Path(path)
     frames = {"Groups": result.by_group(), "Inputs, by their share in each direction": result.by_input().iloc[:, -8:]}
@@ -40,9 +44,9 @@ def write_report(result: "Sensitivity", path: Any) -> None:
         "<h2>Parameters</h2>",
         _table(result.to_frame(), number),
         *(f"<h2>{html.escape(title)}</h2>{_table(frame, number)}" for title, frame in frames.items()),
-        "<h2>Notes</h2><ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in result.notes) + "</ul>"
-        if result.notes
-        else "",
+        "<h2>Notes</h2><ul>",
+        *(f"<li>{html.escape(note)}</li>" for note in (*DEFINITIONS, *GROUPS, *result.notes)),
+        "</ul>",
     ]
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>estim: what these readings see</title>'

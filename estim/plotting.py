@@ -73,8 +73,13 @@ def plot_recovery(result: "Recovery", *, exact: "Recovery | None" = None) -> "Fi
         (source.clipped_high, ORANGE, "clipped at the upper end"),
     ):
         below.plot(source.sigma[by], fraction[by], color=color, label=label)
-    below.set(xscale="log", yscale="log", ylim=(1e-6, 1.5), xlabel="noise sd of a reading, sigma", ylabel="fraction")
-    below.legend(frameon=False, loc="upper left", fontsize=8.0)
+    below.set(xscale="log", xlabel="noise sd of a reading, sigma", ylabel="fraction")
+    if max(source.clipped_low.max(), source.clipped_high.max()) > 1e-6:
+        below.set(yscale="log", ylim=(1e-6, 1.5))
+        below.legend(frameon=False, loc="upper left", fontsize=8.0)
+    else:
+        below.set(ylim=(0.0, 1.0))
+        below.text(0.5, 0.5, "hardly a reading is clipped", transform=below.transAxes, ha="center", color=GREY)
     for axes in (above, below):
         _plain(axes)
     return figure
@@ -103,6 +108,7 @@ def _draw_spectrum(axes: Any, result: "Sensitivity") -> None:
     axes.axhline(1.0, color=BLACK, lw=0.8, ls="--", label="floor of one unit")
     counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
     axes.set(yscale="log", xlabel="direction, strongest first", ylabel="singular value per noise sd")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title(f"What is seen: {counts}", loc="left", fontsize=11.0)
     axes.legend(frameon=False, fontsize=8.0)
     _plain(axes)

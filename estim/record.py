@@ -1,9 +1,13 @@
 """Frozen results of plain arrays and names that round-trip through JSON."""
 
+import ast
 import dataclasses
+import inspect
+import itertools
 import json
 import math
-from typing import Any, Self, get_origin
+import textwrap
+from typing import Any, Self, cast, get_origin
 
 import numpy as np
 
@@ -14,6 +18,11 @@ class Record:
     JSON holds floats exactly (17 digits) and infinities and NaN as the strings "inf", "-inf" and "nan"; arrays are
     nested lists.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Show the documentation under each field in `help`, as numpydoc's Attributes."""
+        super().__init_subclass__(**options)
+        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), *_attributes(cls)])
 
     def __post_init__(self) -> None:
         """Make the arrays of a frozen record read-only."""
@@ -78,6 +87,21 @@ class Record:
     def __hash__(self) -> int:
         """Hash the JSON text."""
         return hash(self.to_json())
+
+
+def _attributes(kind: type[Record]) -> list[str]:
+    """Return an Attributes section from the strings under the fields; nothing where there is no source to read."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError):
+        return []
+    lines = ["", "Attributes", "----------"]
+    body = cast(ast.ClassDef, tree.body[0]).body
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            words = " ".join(str(text.value.value).split())
+            lines += [f"{ast.unparse(field.target)} : {ast.unparse(field.annotation)}", f"    {words}"]
+    return lines
 
 
 def _rebuilt(kind: type[Record], fields: dict[str, Any]) -> Record:

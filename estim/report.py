@@ -20,6 +20,10 @@ Array = npt.NDArray[np.float64]
 
 NOTE_WIDTH = 100
 MOST_ROWS = 40
+DEFINITIONS = (
+    "std. error: Cramer-Rao bound for an unbiased estimator; inf where a direction not seen is involved.",
+    "effect of one unit: how many standard deviations of noise the readings move when that parameter alone does.",
+)
 
 
 def recovery_summary(result: "Recovery") -> "Summary":
@@ -70,11 +74,12 @@ def sensitivity_summary(result: "Sensitivity") -> "Summary":
     facts = [
         ("Not seen:", "; ".join(result.unseen) or "nothing"),
         *([("Seen combinations:", "; ".join(result.identifiable))] if result.identifiable else []),
+        *([("Weak:", _weak(result))] if counts[Status.WEAK] else []),
         ("Directions:", ", ".join(f"{count} {status}" for status, count in counts.items() if count)),
         ("Readings, parameters:", f"{result.readings}, {len(result.names)}"),
         ("Derivatives:", result.derivative),
         ("Resolution:", f"{result.resolution:.2e} (weakest resolved {_weakest(result):.2e})"),
-        ("Identifiable dimension:", f"{seen} of {len(result.names) - counts[Status.GAUGE]} modulo gauge"),
+        ("Dimension seen:", f"{seen} of {len(result.names) - counts[Status.GAUGE]}{_modulo(counts[Status.GAUGE])}"),
     ]
     shown = np.arange(len(result.names))[:MOST_ROWS]
     columns = {
@@ -83,8 +88,7 @@ def sensitivity_summary(result: "Sensitivity") -> "Summary":
         "effect of one unit": result.column_norms[shown],
     }
     notes = [
-        "std. error: Cramer-Rao bound for an unbiased estimator; inf where a direction not seen is involved.",
-        "effect of one unit: how many standard deviations of noise the readings move when that parameter alone does.",
+        *DEFINITIONS,
         *_hints(result),
         *result.notes,
     ]
@@ -124,6 +128,21 @@ def input_frame(result: "Sensitivity") -> "DataFrame":
     return DataFrame(
         result.input_share[:, :resolved], index=rows, columns=RangeIndex(1, resolved + 1, name="direction")
     )
+
+
+def _modulo(gauge: int) -> str:
+    return f", modulo {gauge} of gauge" if gauge else ""
+
+
+def _weak(result: "Sensitivity") -> str:
+    """Put the three weakest of the weak directions in words."""
+    from estim.probe.record import Status
+    from estim.probe.words import phrase
+
+    rows = [k for k, status in enumerate(result.status) if status is Status.WEAK][-3:]
+    found = result.directions[rows]
+    found = found / np.take_along_axis(found, np.abs(found * result.scale).argmax(axis=1)[:, None], axis=1)
+    return "; ".join(phrase(row, result.names, result.scale) for row in found[::-1])
 
 
 def _weakest(result: "Sensitivity") -> float:

@@ -66,7 +66,10 @@ def test_a_picture_is_written(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"place": "mymodule"}, "must be PACKAGE.MODULE:NAME; got 'mymodule'"),
+        ({"place": "mymodule"}, "the model or response must be given as PACKAGE.MODULE:NAME; got 'mymodule'"),
+        ({"place": "mymodule.py:curve"}, "a module is named without its ending: mymodule:curve"),
+        ({"more": ["--exact", "--trials", "9"]}, "--exact draws nothing: leave out --trials"),
+        ({"more": ["--plot", "."]}, "--plot must"),
         ({"place": "mymodule:absent"}, "module mymodule has no 'absent'"),
         ({"place": "nomodule:curve"}, "No module named 'nomodule'"),
         ({"place": "mymodule:number"}, "mymodule:number must be an estim.MeanResponse or a function"),
@@ -159,6 +162,8 @@ class TestSensitivity:
     def test_a_folder_that_is_missing_is_found_before_the_work(self, capsys):
         assert main([*self.command, "--report", "absent/r.html"]) == 1
         assert "--report must be in a folder that exists" in capsys.readouterr().err
+        assert main([*self.command, "--report", "."]) == 1
+        assert "--report must be a file; got the folder '.'" in capsys.readouterr().err
 
 
 def test_a_reader_that_leaves_early_is_no_error():

@@ -147,3 +147,12 @@ class _Pair(Record):
 def test_any_record_of_these_kinds_round_trips():
     pair = _Pair("a", -math.inf, 3, np.array([[1.0, math.nan], [2.0, 3.0]])[0], ("x", "inf"))
     assert identical(pair, _Pair.from_json(pair.to_json()))
+
+
+def test_help_shows_what_each_field_means():
+    import estim
+
+    for record in (estim.Recovery, estim.Sensitivity, estim.Spectrum):
+        assert "Attributes\n----------" in record.__doc__
+    assert "linear_limit : float\n    The sigma beyond which" in estim.Recovery.__doc__
+    assert "UNRESOLVED\n" in estim.Status.__doc__

@@ -58,7 +58,7 @@ def assemble(
     unit = np.eye(BLOCK, parameters)
     errors = np.concatenate([floors(np.roll(unit, k, axis=1), found) for k in range(0, parameters, BLOCK)])[:parameters]
     share, carriers = shares_of_inputs(jacobian, noise, found, probed.inputs, parameters)
-    group_names, group_table = groups_alone(jacobian, error, noise, probed.groups, gauge, found, norms)
+    group_names, group_table = groups_alone(jacobian, error, noise, probed.groups, gauge, found)
     blind = np.concatenate([unresolved, null])
     return Sensitivity(
         names=probed.names,
@@ -83,7 +83,18 @@ def assemble(
         smallest_change=change,
         unseen=_phrases(blind, probed.names, _comparable(norms)),
         identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
-        notes=(*probed.notes, *notes),
+        notes=(*probed.notes, *notes, *_beyond_counting(len(jacobian), parameters, len(proven))),
+    )
+
+
+def _beyond_counting(readings: int, parameters: int, proven: int) -> tuple[str, ...]:
+    """Say that fewer readings than parameters leave directions unseen, whatever the digits."""
+    beyond = parameters - proven - readings
+    if beyond <= 0:
+        return ()
+    return (
+        f"{readings} readings see at most {readings} directions: at least {beyond} of the unresolved ones are beyond "
+        "them, whatever the digits; only other inputs can help.",
     )
 
 
@@ -131,14 +142,21 @@ def _smallest_change(smallest: npt.ArrayLike | None, parameters: int) -> Array |
 
 
 def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
-    """Return the status of each resolved direction: WEAK when its floor 1/s exceeds the change of interest along it."""
+    """Return the status of each resolved direction: WEAK when its floor 1/s exceeds the change of interest along it.
+
+    With a change for each parameter, s is taken with the parameters in units of these: how many are WEAK then depends
+    on no units, and the weakest are.
+    """
     if change is None:
         return [Status.SEEN] * found.rank
-    along = found.directions[: found.rank]
-    length = 1.0 / np.linalg.norm(along / change, axis=1) if change.size > 1 else np.full(found.rank, change[0])
-    return [
-        Status.SEEN if s * size >= 1.0 else Status.WEAK for s, size in zip(found.singular_values, length, strict=False)
-    ]
+    if change.size == 1:
+        seen = int(np.count_nonzero(found.singular_values[: found.rank] * change[0] >= 1.0))
+    else:
+        values = found.scaled_singular_values[: found.rank]
+        known = int(np.isinf(values).sum())
+        rows = values[known:, None] * found.scaled_directions[known : found.rank] * (found.scale * change)
+        seen = known + int(np.count_nonzero(np.linalg.svd(rows, compute_uv=False) >= 1.0)) if len(rows) else known
+    return [Status.SEEN] * seen + [Status.WEAK] * (found.rank - seen)
 
 
 def _raw(jacobian: Array, noise: Whitening, found: Directions) -> Array:

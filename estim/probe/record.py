@@ -24,18 +24,27 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Status(StrEnum):
-    """What a direction can be, and what helps."""
+    """What a direction can be, and what helps.
+
+    Attributes
+    ----------
+    SEEN
+        Above the resolution. Repeats, less noise and other inputs sharpen it.
+    WEAK
+        Above the resolution, but its floor exceeds the smallest change of interest.
+    UNRESOLVED
+        Below the resolution: rounding and derivative error hide it. More digits or better derivatives decide.
+    NULL
+        Proven to have no effect on this bank. Other inputs may; repeats never.
+    GAUGE
+        Proven, or declared, to be the same function on all inputs. There is nothing to see.
+    """
 
     SEEN = "seen"
-    """Above the resolution. Repeats, less noise and other inputs sharpen it."""
     WEAK = "weak"
-    """Above the resolution, but its floor exceeds the smallest change of interest."""
     UNRESOLVED = "unresolved"
-    """Below the resolution: rounding and derivative error hide it. More digits or better derivatives decide."""
     NULL = "null"
-    """Proven to have no effect on this bank. Other inputs may; repeats never."""
     GAUGE = "gauge"
-    """Proven, or declared, to be the same function on all inputs. There is nothing to see."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,7 +278,7 @@ class Sensitivity(Record):
         -------
         pandas.DataFrame
             One row a group: number of parameters, dimension seen, best and worst RMSE floor along its own directions
-            (gauge left out), share of the information (of the squared Frobenius norm of the whitened Jacobian), gauge
+            (gauge left out), share of the directions seen (in parameters of equal effect, summing to one), gauge
             dimensions inside the group.
         """
         from estim.report import group_frame

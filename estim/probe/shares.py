@@ -78,13 +78,12 @@ def groups_alone(
     groups: tuple[str, ...],
     gauge: Array,
     whole: Directions,
-    norms: Array,
 ) -> tuple[tuple[str, ...], Array]:
     """Resolve each group of columns by itself, the other parameters held fixed."""
     names = tuple(dict.fromkeys(groups))
     label = np.array(groups, dtype=object)
     table = np.zeros((len(names), 6))
-    total = 0.0
+    weight = np.square(whole.scaled_directions[: whole.rank]).sum(axis=0) / max(whole.rank, 1)
     for k, name in enumerate(names):
         member = label == name
         found, size = whole, int(member.sum())
@@ -95,11 +94,7 @@ def groups_alone(
             found = resolve(part, None if error is None else error[:, member], noise)
             found, _ = in_own_units(found, part, noise, within, False)
         values = found.singular_values[: found.rank]
-        information = float(np.square(norms[member]).sum())
-        total += information
         best = 1.0 / values[0] if found.rank else np.inf
         worst = 1.0 / values[-1] if found.rank == size - inside and found.rank else np.inf
-        table[k] = size, found.rank, best, worst, information, inside
-    with np.errstate(invalid="ignore"):
-        table[:, 4] /= total if total > 0.0 else 1.0
+        table[k] = size, found.rank, best, worst, weight[member].sum(), inside
     return names, table

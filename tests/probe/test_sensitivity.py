@@ -76,7 +76,16 @@ class TestWeak:
 
     def test_a_change_for_each_parameter(self):
         found = estim.Sensitivity.from_jacobian(np.diag([100.0, 2.0]), 1.0, smallest_change=[0.001, 1.0])
-        assert found.status == (Status.WEAK, Status.SEEN)
+        assert (found.counts[Status.WEAK], found.counts[Status.SEEN]) == (1, 1)
+
+    @settings(deadline=None, max_examples=30)
+    @given(rng=st.integers(0, 2**32 - 1).map(np.random.default_rng))
+    def test_how_many_are_weak_does_not_depend_on_units(self, rng):
+        jacobian, units = rng.standard_normal((6, 3)), 10.0 ** rng.uniform(-3, 3, 3)
+        change = rng.uniform(0.2, 2.0, 3)
+        before = estim.Sensitivity.from_jacobian(jacobian, 1.0, smallest_change=change)
+        after = estim.Sensitivity.from_jacobian(jacobian * units, 1.0, smallest_change=change / units)
+        assert before.counts == after.counts
 
     @pytest.mark.parametrize("change", [0.0, -1.0, np.inf, [1.0, 2.0, 3.0]])
     def test_a_change_that_is_none_is_refused(self, change):
