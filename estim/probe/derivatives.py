@@ -72,7 +72,7 @@ class _ByComplexStep:
                 return found
             ladder = given(parameter)
         agrees = np.abs(ladder.values - found.values) <= _MARGIN * (ladder.error + found.error)
-        return found if agrees.all() and not ladder.kinked else None
+        return found if agrees.all() and not ladder.kinked and not ladder.height.any() else None
 
     def _plainly(self, parameter: int, found: ComplexColumn) -> bool:
         """Tell whether one cheap real step leaves no doubt."""
@@ -192,6 +192,8 @@ def _borne_out(given: _ByDifferences, jacobian: Array, error: Array) -> bool:
     line = _Line(given.calls, given.x, direction)
     with np.errstate(all="ignore"):
         found = column(line, np.zeros(1), 0, given.readings, given.noise, 1.0)
+    if found.height.any():  # jumps, which have no derivative, and no part in one
+        return False
     off = np.abs(found.values - jacobian @ direction)
     return not (off > _MARGIN * (found.error + error @ np.abs(direction))).any()
 
@@ -205,9 +207,21 @@ def _assembled(columns: list[Column], first: First, parameters: Parameters, nois
     jacobian[lost] = np.nan
     kinked = [name for name, one in zip(parameters.names, columns, strict=True) if one.kinked]
     notes = [f"slopes differ on both sides of {', '.join(kinked)}: the error covers both"] if kinked else []
+    notes += _on_stairs(parameters.names, columns)
     if np.median(noise.relative) > _COARSE:
         notes.append(f"the model computes to {np.median(noise.relative):.0e} of its readings only")
     return Derivative(jacobian, error, "differences", tuple(notes))
+
+
+def _on_stairs(names: tuple[str, ...], columns: list[Column]) -> list[str]:
+    """Return a note on readings that move in steps, or none."""
+    on = [(name, one.height[one.height > 0.0]) for name, one in zip(names, columns, strict=True) if one.height.any()]
+    if not on:
+        return []
+    low, high = (function([function(heights) for _, heights in on]) for function in (np.min, np.max))
+    about = f"{low:.1g}" if high < 3.0 * low else f"{low:.1g} to {high:.1g}"
+    listed = ", ".join(name for name, _ in on[:5]) + (f" and {len(on) - 5} more" if len(on) > 5 else "")
+    return [f"the readings move in steps of about {about} with {listed}: derivatives are slopes across the steps"]
 
 
 def _no_step(first: First, parameters: Parameters, parameter: int) -> str:

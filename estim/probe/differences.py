@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from estim.probe.ladders import RUNGS, Ladder, Steps, climb, judged, power_of_two
 from estim.probe.rounding import EPS, Noise, rounding_noise
+from estim.probe.stairs import look_for_stairs
 
 Array = npt.NDArray[np.float64]
 
@@ -27,6 +28,8 @@ GOOD = 1e-9
 LADDERS = 7
 #: The step of a last look from nearby, in first steps: two ladders down.
 _NEAR = 2.0**-20
+#: Times to look for steps: low ones may hide among high ones.
+_STAIRS = 3
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Column:
     error: Array
     kinked: bool
     """Whether a reading has different slopes on both sides; its error covers both."""
+    height: Array
+    """About how high the steps are in which a reading moves, zero where it does not: the slope is that from afar."""
 
 
 def column(
@@ -59,21 +64,25 @@ def column(
     at = Steps(evaluate, x, parameter, readings)
     level = noise.level
     ladders = [climb(at, power_of_two(scale) / 4.0, level)]
+    height = np.zeros_like(readings)
     if not np.isfinite(ladders[0].values).any():
-        return Column(np.full_like(readings, np.nan), np.full_like(readings, np.inf), False)
+        return Column(np.full_like(readings, np.nan), np.full_like(readings, np.inf), False, height)
     if not ladders[0].rounded.any(axis=0).all():
         # Rounding may depend on the parameter: in a (1 - exp(-b x)) with a tiny b it hides when a moves as well.
         alone = rounding_noise(evaluate, x, readings, np.where(np.arange(len(x)) == parameter, scale, 0.0), 0.0)
         level = np.maximum(level, alone.level)
         ladders = [judged(at, ladders[0], level)]
     smallest = max(float(np.abs(x[parameter])) * 2.0**-44, np.finfo(np.float64).tiny / EPS)
-    near = _near_slope(at, max(ladders[0].start * _NEAR, smallest), level)
-    while True:
-        best, error, rung = _chosen(ladders)
-        step = _next_step(ladders, best, error, near.contradicts(best, error, rung))
-        if step is None or step < smallest or len(ladders) == LADDERS:
+    best, error, rung, near = _searched(at, ladders, smallest, level, height > 0.0)
+    for _ in range(_STAIRS):
+        stairs = look_for_stairs(at, ladders[0], best, error, rung, level)
+        if not (stairs.level > level).any():
             break
-        ladders.append(climb(at, step, level))
+        height, level = np.maximum(height, stairs.height), np.maximum(level, stairs.level)
+        ladders = [judged(at, ladder, level) for ladder in ladders]
+        best, error, rung, near = _searched(at, ladders, smallest, level, height > 0.0)
+    if height.any():
+        error = np.maximum(error, stairs.apart)
     kinks = _kinks(at, best, rung, level)
     error = np.maximum(error, _contradiction(ladders, best, error))
     astray = near.contradicts(best, error, rung)
@@ -81,22 +90,36 @@ def column(
     total = np.maximum(2.0 * error, kinks) + 8.0 * noise.relative * np.abs(best)
     # Differences that do not converge, as at an infinite slope, tell no more than that.
     total[total > 0.25 * np.abs(best)] += np.abs(best)[total > 0.25 * np.abs(best)]
-    return Column(best, total, bool((kinks > 0.0).any()))
+    return Column(best, total, bool((kinks > 0.0).any()), height)
 
 
-def _chosen(ladders: list[Ladder]) -> tuple[Array, Array, Array]:
+def _searched(
+    at: Steps, ladders: list[Ladder], smallest: float, level: Array, stepped: npt.NDArray[np.bool_]
+) -> tuple[Array, Array, Array, "_Near"]:
+    """Add ladders as long as they help; return what is `_chosen`, and the slope nearby."""
+    near = _near_slope(at, max(ladders[0].start * _NEAR, smallest), level)
+    while True:
+        best, error, rung = _chosen(ladders, stepped)
+        step = _next_step(ladders, best, error, near.contradicts(best, error, rung))
+        if step is None or step < smallest or len(ladders) >= LADDERS:
+            return best, error, rung, near
+        ladders.append(climb(at, step, level))
+
+
+def _chosen(ladders: list[Ladder], stepped: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
     """Return, reading by reading, the estimate with the smallest error, that error, and its step; each (M,).
 
     A large step may step over what the function does in between, and show small errors: an estimate counts only
     where its interval meets those of all smaller steps that count (Lepskii, On a problem of adaptive estimation in
-    Gaussian white noise, 1991, doi:10.1137/1135065).
+    Gaussian white noise, 1991, doi:10.1137/1135065). Smaller steps bear nothing out for readings that are `stepped`,
+    (M,): no step above the first ladder counts for them.
     """
     steps = np.concatenate([ladder.steps for ladder in ladders])
     values = np.concatenate([ladder.values for ladder in ladders])
     errors = np.concatenate([ladder.errors for ladder in ladders])
     # Beyond the first ladder, which suits the size of the parameter, an estimate that is all error tells nothing.
     with np.errstate(invalid="ignore"):
-        told = (steps <= ladders[0].steps[0])[:, None] | (errors <= 0.25 * np.abs(values))
+        told = (steps <= ladders[0].steps[0])[:, None] | ((errors <= 0.25 * np.abs(values)) & ~stepped)
     best, rung = np.zeros(values.shape[1]), np.zeros(values.shape[1])
     error, low, high = np.full_like(best, np.inf), np.full_like(best, -np.inf), np.full_like(best, np.inf)
     for k in np.argsort(steps, kind="stable"):

@@ -71,6 +71,19 @@ class Steps:
         """Number of readings."""
         return len(self(0.0))
 
+    def knows(self, step: float) -> bool:
+        """Tell whether the readings at a step cost nothing more."""
+        return step in self._known
+
+    def known_steps(self, low: float, high: float) -> list[float]:
+        """Return the steps between two that were evaluated on both sides, ascending."""
+        return sorted(step for step in self._known if low < step <= high and -step in self._known)
+
+    def still(self, step: float) -> npt.NDArray[np.bool_]:
+        """Tell which readings are the same, to the last bit, at all steps up to this one; (M,)."""
+        near = [self(known) for known in self._known if abs(known) <= step]
+        return np.asarray((np.array(near) == self(0.0)).all(axis=0) & (len(near) > 2))
+
     def finite(self, step: float) -> int:
         """Count the readings that are finite after a step."""
         return int(np.isfinite(self(step)).sum())
