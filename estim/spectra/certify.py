@@ -79,11 +79,16 @@ def enclose(
     """
     precision = bits + bits // 4 + 2 * _SPARE
     result: Enclosures | None = None
+    width = flint.arb("inf")
     for _ in range(_ATTEMPTS):
         with flint.ctx.workprec(precision):
             result, needed = _attempt(matrix_at(), metric, bits, rank, exact)
         if needed <= precision:
             break
+        if result is not None:
+            before, width = width, _widest(result, rank)
+            if not width < before / 2:  # More bits do not help: an honest width, and not an endless search.
+                break
         precision = needed
     if result is None:
         msg = f"{precision} bits do not show {rank} positive singular values"

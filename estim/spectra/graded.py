@@ -12,6 +12,7 @@ with matrix products alone.
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import flint
 import numpy as np
@@ -205,8 +206,9 @@ def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span:
     while known < bits and stalled < 8:
         # A step needs no more than the digits that it can give.
         with flint.ctx.workprec(min(full, math.ceil(2 * known + 2 * span) + 64)):
-            inner = midpoint(matmul(vectors.T, matmul(gram, vectors)))
-            excess = eye - midpoint(gram_of(vectors, metric))
+            # Rounding must not tell (i, j) from (j, i): over a small gap the step would no longer be a rotation.
+            inner = _symmetric(matmul(vectors.T, matmul(gram, vectors)))
+            excess = eye - _symmetric(gram_of(vectors, metric))
             values = midpoint(np.diag(inner) / (1 - np.diag(excess)))
             relative = _relative(inner, values) - eye
             known = -log2_above((relative * relative + excess * excess).sum()) / 2
@@ -221,9 +223,27 @@ def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span:
             turn = None if turned else _turn(inner, values, excess, np.where(close, step, 0), label, bits)
             turned = turn is not None
             change = eye + np.where(close, excess / 2, step) if turn is None else turn
-            known *= 1 if turned else 2
+            known = known if turned else _after_step(known, relative + excess, step, close)
         vectors = midpoint(matmul(vectors, midpoint(change)))
     return vectors
+
+
+def _symmetric(matrix: Array) -> Array:
+    """Drop the radii of a matrix that is symmetric but for rounding, and the rounding's part that is not."""
+    return midpoint((matrix + matrix.T) / 2)
+
+
+def _after_step(known: float, relative: Array, step: Array, close: NDArray[np.bool_]) -> float:
+    """Estimate the bits after a step: its square is left behind, and what is off the diagonal between close pairs.
+
+    A step is larger than the fault that it mends where the gap is small, and only a truly multiple eigenvalue has
+    nothing off the diagonal between its close pairs.
+    """
+    zero: Any = flint.arb(0)
+    left = np.where(close & ~np.eye(len(close), dtype=bool), relative, zero)
+    taken = np.where(close, zero, step)
+    bits_left, bits_taken = (-log2_above((part * part).sum()) / 2 for part in (left, taken))
+    return min(2 * known, 2 * bits_taken, bits_left)
 
 
 def _relative(inner: Array, values: Array) -> Array:

@@ -12,7 +12,7 @@ import flint
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import estim
@@ -113,6 +113,23 @@ class TestMatrices:
         assert (spectrum.relative_error <= 1e-25).all()
         assert all(value == 0 for value in spectrum.singular_values[exact:])
         assert_honest(spectrum, referee(scaled))
+
+    @given(
+        st.lists(
+            st.lists(st.sampled_from([8, 15, 20, 30, 45, 60, 90]), min_size=4, max_size=4), min_size=4, max_size=4
+        ),
+        st.integers(1, 6),
+        st.sampled_from([15, 60, 100]),
+    )
+    @example([[90, 45, 90, 90]] * 4, 1, 100)
+    @settings(max_examples=60, deadline=None)
+    def test_gaps_within_gaps(self, depths, turn, digits):
+        # Couplings and gaps of many sizes: a pair that a first rotation leaves together has to be turned again.
+        near = np.eye(4, dtype=int) + np.array([[Fraction(1, 10**depth) for depth in row] for row in depths])
+        matrix = rotation(4, turn) @ near
+        spectrum = estim.spectrum(matrix, digits=digits)
+        assert (spectrum.relative_error <= 10.0**-digits).all()
+        assert_honest(spectrum, referee(matrix))
 
     def test_known_values_of_a_rotated_diagonal(self):
         spectrum = estim.spectrum(with_values([7, 7, 2, 2]), digits=40)
