@@ -82,8 +82,8 @@ def monte_carlo() -> None:
             d = np.interp(np.clip(here + s * z, 0.0, mean[-1]), mean, grid) - theta
             d.mean(), (d * d).mean()
 
-    ours = seconds(lambda: estim.recover(response, theta, sigma, rng=0, trials=4 * TRIALS)) / TRIALS / 4 / len(sigma)
-    line("whole recover(), 2^22 trials, declared fixture, 13 levels", 1e9 * ours, ours / normal, "(with set-up)")
+    ours = seconds(lambda: estim.recover(response, theta, sigma, rng=0, trials=16 * TRIALS), 3) / TRIALS / 16 / len(sigma)
+    line("whole recover(), 2^24 trials, declared fixture, 13 levels", 1e9 * ours, ours / normal, "(with set-up)")
     peer = seconds(pipeline) / (TRIALS // 8) / len(sigma)
     line("NumPy draw + clip + np.interp + moments is slower by", 1e9 * peer, peer / ours, ">= 30")
     wrong = np.abs(np.interp(mean[1] / 2, mean, grid) / response.invert_excess(mean[1] / 2) - 1.0)
@@ -96,10 +96,10 @@ def monte_carlo() -> None:
 def threads() -> None:
     """Two threads against one, in pairs of short tries."""
     response, theta, sigma = responses()["declared fixture"]
-    work = {n: lambda n=n: estim.recover(response, theta, sigma, rng=0, trials=1 << 22, workers=n) for n in (1, 2)}
-    pairs = [(seconds(work[1], 1), seconds(work[2], 1)) for _ in range(15)]
+    work = {n: lambda n=n: estim.recover(response, theta, sigma, rng=0, trials=1 << 24, workers=n) for n in (1, 2)}
+    pairs = [(seconds(work[1], 1), seconds(work[2], 1)) for _ in range(9)]
     speedup = statistics.median(one / two for one, two in pairs)
-    line("two threads against one, 2^22 trials x 13 levels", min(two for _, two in pairs), speedup, "about 1.9")
+    line("two threads against one, 2^24 trials x 13 levels", min(two for _, two in pairs), speedup, "about 1.9")
 
 
 def exact() -> None:
