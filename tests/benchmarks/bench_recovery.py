@@ -82,7 +82,8 @@ def monte_carlo() -> None:
             d = np.interp(np.clip(here + s * z, 0.0, mean[-1]), mean, grid) - theta
             d.mean(), (d * d).mean()
 
-    ours = seconds(lambda: estim.recover(response, theta, sigma, rng=0, trials=16 * TRIALS), 3) / TRIALS / 16 / len(sigma)
+    many = 16 * TRIALS
+    ours = seconds(lambda: estim.recover(response, theta, sigma, rng=0, trials=many), 3) / many / len(sigma)
     line("whole recover(), 2^24 trials, declared fixture, 13 levels", 1e9 * ours, ours / normal, "(with set-up)")
     peer = seconds(pipeline) / (TRIALS // 8) / len(sigma)
     line("NumPy draw + clip + np.interp + moments is slower by", 1e9 * peer, peer / ours, ">= 30")
