@@ -40,7 +40,7 @@ def sensitivity(
     model : callable, attention.Network, fitted statsmodels result, or object with ``parameters`` and ``jacobian(bank)``
         A callable is ``model(params, bank) -> readings``, an array of any shape or nested arrays; complex readings
         count their real and imaginary parts. It is never changed. Complex steps evaluate it about five times per
-        parameter, differences 20 to 40 times, up to 200 for awkward ones.
+        parameter, differences 20 to 40 times, up to 400 for awkward ones.
     bank : any
         What the model takes, passed whole; `Batches` for one too large to hold. None for a statsmodels result: its
         own data.
