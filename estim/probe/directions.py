@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.noise import Whitening
+from estim.probe.noise import Whitening, norms_of
 
 Array = npt.NDArray[np.float64]
 
@@ -99,18 +99,20 @@ def floors(functionals: Array, found: Directions) -> Array:
     finite = values[np.isfinite(values)]
     doubt = 8.0 * found.resolution / finite.min() if finite.size else 0.0
     scaled = functionals / found.scale
-    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
-    along = scaled @ found.scaled_directions.T
-    involved = np.abs(along[:, found.rank :]) > min(max(doubt, 1e-12), 1e-3) * lengths
+    lengths = norms_of(scaled.T)
+    # By powers of two, exactly: squares neither overflow nor vanish.
+    size = np.exp2(np.round(np.log2(np.where(lengths > 0.0, lengths, 1.0))))
+    along = (scaled / size[:, None]) @ found.scaled_directions.T
+    involved = np.abs(along[:, found.rank :]) > min(max(doubt, 1e-12), 1e-3) * (lengths / size)[:, None]
     squares = np.square(along[:, : found.rank] / values).sum(axis=1)
-    return np.asarray(np.where(involved.any(axis=1), np.inf, np.sqrt(squares)))
+    return np.asarray(np.where(involved.any(axis=1), np.inf, size * np.sqrt(squares)))
 
 
 def _with_noiseless(scaled: Array, error: Array, whitening: Whitening, scale: Array) -> Directions:
     """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
     known = _factor(
         lambda: iter([whitening.noiseless @ scaled]),
-        _norms(np.abs(whitening.noiseless) @ error) / scale,
+        norms_of(np.abs(whitening.noiseless) @ error) / scale,
         len(whitening.noiseless),
         len(scale),
     )
@@ -214,21 +216,14 @@ def _triangle(blocks: Iterable[Array], rows: int, columns: int) -> Array:
 
 
 def _stacked_norms(blocks: Iterable[Array]) -> Array:
-    return _norms(np.array([_norms(block) for block in blocks]))
-
-
-def _norms(matrix: Array) -> Array:
-    """Return the column norms without overflow or underflow."""
-    largest = np.abs(matrix).max(axis=0, initial=0.0)
-    safe = np.where(largest > 0.0, largest, 1.0)
-    return np.asarray(safe * np.sqrt(np.square(matrix / safe).sum(axis=0)) * (largest > 0.0))
+    return norms_of(np.array([norms_of(block) for block in blocks]))
 
 
 def _orthonormal(rows: Array) -> Array:
     """Return orthonormal rows with the same span; the rows, 1/n times unit vectors, may be graded."""
     if not len(rows):
         return rows
-    q, _ = np.linalg.qr((rows / np.linalg.norm(rows, axis=1, keepdims=True)).T)
+    q, _ = np.linalg.qr((rows / norms_of(rows.T)[:, None]).T)
     return np.asarray(q.T)
 
 
@@ -236,7 +231,7 @@ def _svd(rows: Array) -> tuple[Array, Array]:
     """Return singular values and right singular vectors (rows) of a matrix of full row rank, graded columns or not."""
     if not len(rows):
         return np.zeros(0), rows
-    norms = _norms(rows)
+    norms = norms_of(rows)
     smallest = norms[norms > 0.0].min()
     if norms.max() <= GRADED * smallest:
         _, values, right = np.linalg.svd(rows, full_matrices=False)

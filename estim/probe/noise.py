@@ -39,7 +39,7 @@ class Whitening:
 
     def error_norms(self, jacobian: Array, error: Array | None, rows: int) -> Array:
         """Bound the norms of the columns of the whitened error; None means the rounding of the Jacobian's entries."""
-        squares = np.zeros(jacobian.shape[1])
+        norms = np.zeros(jacobian.shape[1])
         for start in range(0, len(self.scale), rows):
             part = slice(start, start + rows)
             if self.forward is None:
@@ -49,14 +49,21 @@ class Whitening:
                 bound = np.abs(self.forward[part]) @ (np.abs(jacobian) * EPS if error is None else error)
                 # The products' own rounding.
                 bound += EPS * len(jacobian) * (np.abs(self.forward[part]) @ np.abs(jacobian))
-            squares += np.square(bound).sum(axis=0)
-        return np.sqrt(squares)
+            norms = np.hypot(norms, norms_of(bound))
+        return norms
 
     def contributions(self, moved: Array) -> Array:
         """Return each reading's part in ||W v||^2, for moved = J V, one column a direction v; parts can be negative."""
         if self.forward is None:
             return np.square(moved * self.scale[:, None])
         return np.asarray(moved * (self.forward.T @ (self.forward @ moved)))
+
+
+def norms_of(matrix: Array) -> Array:
+    """Return the column norms without overflow or underflow."""
+    largest = np.abs(matrix).max(axis=0, initial=0.0)
+    safe = np.where(largest > 0.0, largest, 1.0)
+    return np.asarray(safe * np.sqrt(np.square(matrix / safe).sum(axis=0)) * (largest > 0.0))
 
 
 def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: float = 0.0) -> Whitening:

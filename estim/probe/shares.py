@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.directions import BLOCK, Directions, resolve
-from estim.probe.noise import Whitening
+from estim.probe.noise import Whitening, norms_of
 from estim.probe.proven import gauge_within, in_own_units
 
 Array = npt.NDArray[np.float64]
@@ -17,7 +17,7 @@ GRADED_SHARES = 1e-9
 
 def column_norms(jacobian: Array, noise: Whitening) -> Array:
     """Return how far one unit of each parameter moves the whitened readings; infinite where a noiseless one moves."""
-    norms = np.sqrt(sum(np.square(block).sum(axis=0) for block in noise.blocks(jacobian, BLOCK)))
+    norms = norms_of(np.array([norms_of(block) for block in noise.blocks(jacobian, BLOCK)]))
     moved = np.abs(noise.noiseless @ jacobian).max(axis=0, initial=0.0)
     return np.where(moved > 0.0, np.inf, norms)
 
@@ -35,6 +35,7 @@ def shares_of_inputs(
         part = slice(start, min(start + 32, found.rank))
         moved = jacobian @ found.directions[part].T if cleaned is None else cleaned[:, part].copy()
         known = np.isinf(found.singular_values[part])
+        moved /= np.maximum(np.abs(moved).max(axis=0), np.finfo(float).tiny)  # shares are relative: nothing overflows
         parts = noise.contributions(moved)
         if known.any():
             rows = noise.noiseless @ moved[:, known]

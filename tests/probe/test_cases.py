@@ -243,3 +243,11 @@ class TestPlumbing:
     def test_c19_empty(self, shape):
         with pytest.raises(ValueError, match="at least one of each"):
             estim.Sensitivity.from_jacobian(np.zeros(shape), 1.0)
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_units_beyond_the_root_of_the_float_range(unit):
+    found = estim.Sensitivity.from_jacobian([[unit, 0.0], [0.0, 1.0]], 1.0)
+    np.testing.assert_allclose(found.standard_errors, [1 / unit, 1.0], rtol=1e-14)
+    np.testing.assert_allclose(found.column_norms, [unit, 1.0], rtol=1e-14)
+    assert found.counts[Status.SEEN] == 2
