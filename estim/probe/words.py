@@ -38,7 +38,9 @@ def echelon(rows: Array, scale: Array) -> Array:
         return rows
     weighted = rows * scale
     weighted = weighted / np.linalg.norm(weighted, axis=1, keepdims=True)
-    *_, order = qr(weighted, pivoting=True, mode="economic")
+    # Of columns that matter alike the first is taken, not the one that rounding favours.
+    first = 1.0 - 1e-6 * np.linspace(0.0, 1.0, weighted.shape[1])
+    *_, order = qr(weighted * first, pivoting=True, mode="economic")
     pivots = np.sort(order[: len(rows)])
     reduced = np.linalg.solve(weighted[:, pivots], weighted)
     reduced[np.abs(reduced) < NEGLIGIBLE] = 0.0
