@@ -5,9 +5,10 @@ scores B_l = P_l Q_l K_l^T P_l^T, (d_0, d_0), and the combined value map V_1 ...
 
 Two families of changes leave these as they are, to first order in eps and with any square matrix M:
 
-    Q_l -> Q_l (1 + eps M),  K_l -> K_l (1 - eps M^T)                 M as wide as the rank of layer l V_l
-    -> V_l (1 + eps M),  F_(l+1) -> (1 - eps M) F_(l+1)           F each of Q, K, V; M as wide as layer l +
-    1
+    Q_l -> Q_l (1 + eps M),  K_l -> K_l (1 - eps M^T)
+    V_l -> V_l (1 + eps M),  F_(l+1) -> (1 - eps M) F_(l+1)  for F each of Q, K, V
+
+with M as wide as the rank of layer l in the first family, and as layer l + 1 in the second.
 
 They are all there are where every value but the last is square and invertible and every query and key has
 full column rank: such parameters are called regular here. Elsewhere the exact null space of the derivative

@@ -8,13 +8,11 @@ entries to an object array of that system, and a normalizer that knows the syste
 
 - balls: ``estim.arithmetic.as_balls``, inside ``estim.arithmetic.ball_digits``, and the network's normalizer;
 - rationals: ``estim.arithmetic.as_rationals`` (quadratic normalizer);
-- power series in a scale of all queries and keys, or elements of Z/p^N: `scale` is the series s, or p, and
-the
-  normalizer ``estim.attention.normalizers.power_series(normalizer, terms)``; for series the network's own
-  will do.
+- power series in a scale of all queries and keys, or elements of Z/p^N: `scale` is the series s, or p, and the
+  normalizer ``estim.attention.normalizers.power_series(normalizer, terms)``; for series the network's own will do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flint
@@ -29,6 +27,8 @@ from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, unfl
 # Float64 numbers of cotangents at work in a block of readings. 1 MB stays in the second-level cache; the larger network
 # of tests/benchmarks/bench_attention.py took 1.03 s with it, 1.3 to 2.2 s with 2 to 4 MB.
 _CHUNK = 1 << 17
+# Digits that scores may cost: some log10 of the largest score for each layer.
+_MOST_EXTRA = 2000
 
 
 def weights_in(layers: Sequence[Layer], convert: Convert, scale: Any = None) -> list[tuple[Array, Array, Array]]:
@@ -107,14 +107,35 @@ def ball_jacobian(
 
     No radius exceeds ``10**-digits`` times the largest entry (times one, where every ball contains zero):
     the working precision is raised until this holds.
+
+    Raises
+    ------
+    ArithmeticError
+        If it never does, as where a user's `high_precision` returns balls of a fixed radius or none at all.
+    """
+    return narrow_balls(lambda: jacobian_in(layers, bank, as_balls, normalizer, factors=factors), digits)
+
+
+def narrow_balls(compute: Callable[[], Array], digits: int) -> Array:
+    """Raise the working precision until no radius exceeds ``10**-digits`` times the largest ball.
+
+    Raises
+    ------
+    ArithmeticError
+        If it never does.
     """
     extra = 0
-    while True:
+    while extra <= 4 * digits + _MOST_EXTRA:
         with ball_digits(digits + extra):
-            balls = jacobian_in(layers, bank, as_balls, normalizer, factors=factors)
+            balls = compute()
             if _narrow(balls, digits):
                 return balls
-        extra = 2 * extra + 20
+        tried, extra = extra, 2 * extra + 20
+    msg = (
+        f"{digits} digits are not reached with {tried} more at work; does `high_precision` of the normalizer return "
+        "finite balls that narrow with the precision?"
+    )
+    raise ArithmeticError(msg)
 
 
 def _narrow(balls: Array, digits: int) -> bool:

@@ -12,6 +12,7 @@ Chebyshev polynomial that agrees with it beyond float64. The derivative is that 
 h = k g + w g' it is w^(k-1) h(w) dw/dtheta.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -169,6 +170,8 @@ class Sampler:
                 f"the mean of the readings does not depend on the scale of layer {self._number}: "
                 f"to {self.digits} digits it stays at {self.baseline}"
             )
+            if not math.isfinite(self.baseline):
+                msg = f"the mean of the readings is {self.baseline} at theta = 0; is the normalizer finite in balls?"
             named = "; ".join(exceptional(self._layers, self._normalizer, self._bank))
             raise ValueError(f"{msg} ({named})" if named else msg)
         self.digits = digits

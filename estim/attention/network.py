@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, as_balls, as_float, as_fractions, ball_digits, midpoints
+from estim.arithmetic import Array, as_balls, as_float, as_fractions, midpoints
 from estim.attention import formula, gauge, jacobian
-from estim.attention.bank import read_bank
+from estim.attention.bank import Group, read_bank
 from estim.attention.effective import EffectiveParameters, effective_parameters
 from estim.attention.exceptional import exceptional
 from estim.attention.layer import (
@@ -138,7 +138,8 @@ class Network:
         bank : (inputs, tokens, width) array_like, or list of (tokens, width) array_like
             Dimensionless.
         digits : int, optional
-            Compute with balls of this many decimal digits; float64 when left out.
+            Compute with balls: no output is off by more than ``10**-digits`` times the largest among the inputs
+            with as many tokens. Float64 when left out.
 
         Returns
         -------
@@ -153,17 +154,19 @@ class Network:
         """
         inputs = read_bank(bank, self.width)
         if digits is not None:
-            with ball_digits(digits):
-                weights = jacobian.weights_in(self.layers, as_balls)
-                outputs = [
-                    formula.forward(weights, as_balls(group.entries), self.normalizer) for group in inputs.groups
-                ]
-                return inputs.assemble([midpoints(output) for output in outputs])
+            return inputs.assemble([midpoints(self._ball_outputs(group, digits)) for group in inputs.groups])
         floats = [layer.float64 for layer in self.layers]
         return inputs.assemble(
             formula.forward(floats, as_float(group.entries), self.normalizer, group.positions)
             for group in inputs.groups
         )
+
+    def _ball_outputs(self, group: Group, digits: int) -> Array:
+        def outputs() -> Array:
+            weights = jacobian.weights_in(self.layers, as_balls)
+            return formula.forward(weights, as_balls(group.entries), self.normalizer, group.positions)
+
+        return jacobian.narrow_balls(outputs, digits)
 
     def jacobian(self, bank: Any, *, factors: Sequence[str] = FACTORS, digits: int | None = None) -> Array:
         """Return the exact derivatives of all readings with respect to the chosen factors.

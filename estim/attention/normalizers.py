@@ -106,9 +106,18 @@ class Normalizer:
         if self.high_precision is None and self._generic is None:
             msg = f"normalizer {self.name!r} has no `high_precision` version; balls and mean responses need one"
             raise ValueError(msg)
-        one = self.high_precision or self._generic
-        assert one is not None
-        return one
+        if self.high_precision is not None:
+            return self._checked_ball
+        assert self._generic is not None
+        return self._generic
+
+    def _checked_ball(self, score: Any) -> Pair:
+        assert self.high_precision is not None
+        phi, slope = self.high_precision(score)
+        if phi <= 0:  # Certainly: a wide ball that reaches zero is a matter of precision.
+            msg = f"normalizer {self.name!r} must be positive; got {phi.str(6)} at score {score.str(6)}"
+            raise ValueError(msg)
+        return phi, slope
 
     def _for_ring(self) -> Callable[[Any], Pair]:
         if self._generic is None:

@@ -210,6 +210,8 @@ def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span:
             inner = _symmetric(matmul(vectors.T, matmul(gram, vectors)))
             excess = eye - _symmetric(gram_of(vectors, metric))
             values = midpoint(np.diag(inner) / (1 - np.diag(excess)))
+            if not all(value > 0 for value in values):
+                break  # Eigenvalues below what the entries show; what is known stands.
             relative = _relative(inner, values) - eye
             known = -log2_above((relative * relative + excess * excess).sum()) / 2
             stalled, best = (0, known) if known > best + 1 else (stalled + 1, best)

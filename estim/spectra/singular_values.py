@@ -14,11 +14,11 @@ import flint
 import numpy as np
 
 from estim.arithmetic import Array, as_balls, as_float, as_rationals, elementwise, largest_radius, read_entries
-from estim.attention.bank import read_bank
+from estim.attention.bank import Bank, read_bank
 from estim.attention.effective import rank
 from estim.attention.gauge import tangents_in
 from estim.attention.jacobian import ball_jacobian, float_jacobian, jacobian_in
-from estim.attention.layer import FACTORS, check_factors
+from estim.attention.layer import FACTORS, Layer, check_factors
 from estim.attention.network import Network
 from estim.attention.normalizers import NORMALIZERS
 from estim.spectra.certify import Enclosures, enclose, without_null
@@ -177,20 +177,45 @@ def _float_spectrum(floats: Array) -> Spectrum:
 
 def _network_spectrum(network: Network, bank: Any, digits: int | None, factors: tuple[str, ...]) -> Spectrum:
     layers, bank = network.layers, read_bank(bank, network.width)
-    floats = float_jacobian(layers, bank, network.normalizer, factors)
     if digits is None:
-        return _float_spectrum(floats)
+        return _float_spectrum(float_jacobian(layers, bank, network.normalizer, factors))
     most, by = rank_bound(network, bank, factors)
     balls = ball_jacobian(layers, bank, network.normalizer, digits, factors=factors)
-    with flint.ctx.workprec(_bits(digits) + 64):
-        null = tangents_in(layers, as_balls, factors=factors)
-        restricted, metric, _ = without_null(balls, null) if null.shape[1] else (balls, None, None)
-    found = enclose(lambda: restricted, _bits(digits), rank=most, exact=False, metric=metric)
+    floats = _float_view(network, bank, factors, balls.shape)
+    found = _without_gauge(layers, balls, digits, most, factors)
     result = _record(found, digits, floats.shape, (most, by), floats)
     if result.positive_rank is None and network.normalizer is NORMALIZERS["quadratic"]:
         rational = jacobian_in(layers, bank, as_rationals, network.normalizer, factors=factors)
         return _record(found, digits, floats.shape, (rank(rational), "exact arithmetic"), floats)
     return result
+
+
+def _float_view(network: Network, bank: Bank, factors: tuple[str, ...], shape: tuple[int, ...]) -> Array:
+    """Return the float64 Jacobian for comparison; NaN where an entry or a row of scores is beyond that range."""
+    try:
+        return float_jacobian(network.layers, bank, network.normalizer, factors)
+    except (ValueError, OverflowError):
+        return np.full(shape, math.nan)
+
+
+def _without_gauge(
+    layers: Sequence[Layer], balls: Array, digits: int, most: int, factors: tuple[str, ...]
+) -> Enclosures:
+    """Enclose the singular values of a Jacobian, its gauge taken out where float64 can tell that from the rest."""
+    if most == 0:
+        none = np.empty(0, dtype=object)
+        return Enclosures(none, none, none, np.empty((balls.shape[1], 0), dtype=object))
+    bits = _bits(digits)
+    with flint.ctx.workprec(bits + 64):
+        null = tangents_in(layers, as_balls, factors=factors)
+    if null.shape[1]:
+        try:
+            with flint.ctx.workprec(bits + 64):
+                restricted, metric, _ = without_null(balls, null)
+            return enclose(lambda: restricted, bits, rank=most, exact=False, metric=metric)
+        except ArithmeticError:  # Tangents that are parallel to float64: proven all the same, with more work.
+            pass
+    return enclose(lambda: balls, bits, rank=most, exact=False)
 
 
 def _record(found: Enclosures, digits: int, shape: tuple[int, ...], bound: tuple[int, str], floats: Array) -> Spectrum:

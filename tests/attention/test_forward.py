@@ -121,6 +121,12 @@ def test_networks_copy_pickle_and_compare_by_their_exact_entries():
     assert repr(made) == "Network(widths=[2, 2], ranks=[2], normalizer='softmax')"
 
 
+def test_digits_hold_whatever_the_scores_cost():
+    # Scores of 1e30 take thirty digits more: the largest token wins, and all others vanish.
+    steep = Layer([["1e15"]], [["1e15"]], [[1]])
+    assert [float(y) for y in Network([steep])([[[1], ["1.1"], ["-2"]]], digits=15).flat] == [1.1, 1.1, -2.0]
+
+
 def test_precision_is_restored_also_after_an_error():
     def broken(score):
         raise RuntimeError("no value")

@@ -129,3 +129,37 @@ def test_what_a_normalizer_lacks_is_said():
         made.normalizer(np.array([[Fraction(1, 2)]], dtype=object))
     with pytest.raises(ValueError, match=r"'plain' has no `taylor` coefficients"):
         power_series(made.normalizer, 4)
+
+
+ONE = Network([Layer([[1]], [[1]], [[1]])]).layers
+PAIR = [[[0], [1]]]
+
+
+def test_balls_are_checked_for_positivity_too():
+    line = Normalizer(np.copy, np.ones_like, name="line", high_precision=lambda s: (s - flint.arb(1) / 2, s * 0 + 1))
+    calls = (
+        lambda made: made(PAIR, digits=20),
+        lambda made: made.jacobian(PAIR, digits=20),
+        lambda made: made.mean_response(PAIR, upper=1),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=r"normalizer 'line' must be positive; got -0.500000 at score 0"):
+            call(Network(ONE, line))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [lambda s: (s.exp() + flint.arb(0, 1e-10), s.exp()), lambda s: ((s - 10).log(), 1 / (s - 10))],
+    ids=["fixed radius", "not finite"],
+)
+def test_balls_that_never_narrow_are_an_error_and_not_an_endless_search(broken):
+    made = Network(ONE, Normalizer(np.exp, np.exp, high_precision=broken))
+    for call in (made, made.jacobian):
+        with pytest.raises(ArithmeticError, match=r"20 digits are not reached .* `high_precision`"):
+            call(PAIR, digits=20)
+
+
+def test_a_mean_that_is_not_finite_is_called_so():
+    made = Network(ONE, Normalizer(np.exp, np.exp, high_precision=lambda s: ((s - 10).log(), s)))
+    with pytest.raises(ValueError, match="the mean of the readings is nan at theta = 0"):
+        made.mean_response(PAIR, upper=1)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import estim
 from estim.arithmetic import as_balls, as_rationals, elementwise, matmul
-from estim.attention import Layer, Network
+from estim.attention import Layer, Network, Normalizer
 from estim.attention.effective import rank
 from estim.attention.jacobian import jacobian_in
 from estim.spectra.certify import _judge, enclose
@@ -337,6 +337,29 @@ class TestNetworks:
         assert spectrum.positive_rank == 4
         assert "equal tokens" in spectrum.rank_reason
         assert all(value == 0 for value in spectrum.upper[4:])
+
+    def test_factors_that_are_all_gauge(self):
+        zero = Network([Layer([[0]], [[0]], [[0]])] * 2)
+        spectrum = estim.spectrum(zero, [[[1], [2]]], digits=30)
+        assert (spectrum.positive_rank, list(spectrum.upper)) == (0, [0, 0])
+
+    def test_beyond_float64(self):
+        # exp(-1e4) fills a row with zeros in float64, and not in balls; 1e400 is no float64 at all.
+        plain = Normalizer(np.exp, np.exp, high_precision=lambda s: (s.exp(), s.exp()))
+        low = Network([Layer([[1]], [[-1e4]], [[1]])], plain)
+        huge = Network([Layer([["1e400"]], [["1e-400"]], [[1]])])
+        for made in (low, huge):
+            spectrum = estim.spectrum(made, [[[1], [2]]], digits=30)
+            assert np.isnan(spectrum.float64_values).all()
+            assert spectrum.lower[0] > 0
+
+    def test_tangents_that_float64_cannot_tell_apart(self):
+        layer = Layer([[1, "1e-30"], [1, "-1e-30"]], [[1, "1e30"], [2, "1e31"]], [[1, 1], [1, 3]])
+        few, many = (estim.spectrum(Network([layer] * 2), bank(5), digits=digits) for digits in (60, 240))
+        assert few.positive_rank == many.positive_rank == 12
+        assert (few.lower <= many.upper).all()
+        assert (few.upper >= many.lower).all()
+        assert (few.relative_error < 1e-30).all()
 
     def test_zero_inputs_see_nothing(self):
         spectrum = estim.spectrum(network(), np.zeros((3, 2, 2)), digits=30)
