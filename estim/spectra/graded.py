@@ -284,9 +284,11 @@ def completed(vectors: Array, metric: Array | None) -> Array:
     if count == size:
         return vectors
     rest = elementwise(flint.arb, np.linalg.qr(vectors.astype(float), mode="complete")[0][:, count:])
-    for _ in range(2):
-        image = rest if metric is None else matmul(metric, rest)
-        rest = midpoint(rest - matmul(vectors, midpoint(matmul(vectors.T, image))))
+    image = rest if metric is None else matmul(metric, rest)
+    # The vectors are orthonormal to the bits wanted, not to the precision; but a null vector that leans on the largest
+    # by more than the precision would hide values far below it.
+    along = solve(gram_of(vectors, metric), midpoint(matmul(vectors.T, image)))
+    rest = midpoint(rest - matmul(vectors, midpoint(along)))
     return np.concatenate([vectors, orthonormal(rest, metric)], axis=1)
 
 

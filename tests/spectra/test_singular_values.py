@@ -131,6 +131,16 @@ class TestMatrices:
         assert (spectrum.relative_error <= 10.0**-digits).all()
         assert_honest(spectrum, referee(matrix))
 
+    @pytest.mark.parametrize("digits", [15, 40, 120])
+    def test_a_null_vector_does_not_hide_values_far_below_the_digits(self, digits):
+        values = [1 + Fraction(1, 10**20)] * 2 + [Fraction(3, 10**30), Fraction(1, 10**200)]
+        spectrum = estim.spectrum(with_values(values), digits=digits)
+        assert spectrum.positive_rank == 4
+        assert spectrum.digits_needed is None
+        with mpmath.workdps(2 * digits):
+            for value, true in zip(spectrum.singular_values, values, strict=False):
+                assert abs(value * true.denominator / true.numerator - 1) < mpmath.mpf(10) ** -digits
+
     def test_known_values_of_a_rotated_diagonal(self):
         spectrum = estim.spectrum(with_values([7, 7, 2, 2]), digits=40)
         with mpmath.workdps(50):
