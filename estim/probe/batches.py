@@ -55,3 +55,8 @@ class Batches:
         if empty:
             msg = "bank must hold at least one batch; factory() gave none"
             raise ValueError(msg)
+
+
+def joined(bank: Batches) -> list[Any]:
+    """Return the inputs of all batches in one list: for an attention network, which takes a list of inputs."""
+    return [item for batch in bank for item in batch]

@@ -1,6 +1,6 @@
 """A model called: with copies of its parameters, with its errors explained, and found deterministic or not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,6 +65,8 @@ class First:
     complex: bool
     spread: float
     """Largest difference between the two calls, in the units of the readings."""
+    bank_size: int
+    """Number of inputs that the readings belong to."""
     notes: tuple[str, ...]
 
     @property
@@ -109,16 +111,15 @@ def first_calls(model: Callable[..., Any], bank: Any, parameters: Parameters) ->
         notes.append("the model writes into its parameters; every call was given a fresh copy")
     is_complex = raw.dtype.kind == "c"
     if is_complex:
-        notes.append(f"complex readings: {raw.size} real parts, then {raw.size} imaginary parts")
         inputs = np.concatenate([inputs, inputs])
-    return First(calls, readings, inputs, is_complex, spread, tuple(notes))
+    return First(calls, readings, inputs, is_complex, spread, int(inputs.max()) + 1, tuple(notes))
 
 
 def without_readings(count: int, parameters: Parameters) -> First:
     """Stand in for the first calls of a model that has derivatives but gives no readings: each its own input."""
     calls = Calls(_no_readings, None, parameters, count, np.arange(count))
     note = "the model gives no readings, only derivatives"
-    return First(calls, np.full(count, np.nan), np.arange(count, dtype=np.int64), False, 0.0, (note,))
+    return First(calls, np.full(count, np.nan), np.arange(count, dtype=np.int64), False, 0.0, count, (note,))
 
 
 def _no_readings(params: Any, bank: Any) -> Any:
@@ -134,7 +135,13 @@ def restricted(first: First, rows: npt.NDArray[np.intp]) -> First:
 
 
 def require_inputs(bank: Any) -> None:
-    """Refuse a bank that has a length, which is zero."""
+    """Refuse a bank that has a length, which is zero, and one that can be read only once."""
+    if isinstance(bank, Iterator):
+        msg = (
+            f"bank must last for more than one call; got the iterator {bank!r:.60}, which the first call uses up: give "
+            "list(bank), or estim.Batches(factory) when its items are batches"
+        )
+        raise TypeError(msg)
     if bank is not None and _length(bank) == 0:
         msg = f"bank must hold at least one input; got {bank!r:.80}"
         raise ValueError(msg)

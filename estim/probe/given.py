@@ -63,13 +63,24 @@ def _roughly(said: Array, size: Array, first: First, parameters: Parameters, dir
     return bool((np.abs(change - said) <= 1e-3 * size).all())
 
 
+class NothingFinite(ValueError):
+    """No reading of a bank is finite, or no derivative; a batch of a larger bank may be like that."""
+
+    def __init__(self, rows: int, first: First) -> None:
+        super().__init__(f"readings and derivatives must be finite; none of {rows} is")
+        self.total, self.complex = first.total, first.complex
+        self.bank_size: int | None = first.bank_size
+
+
 def finite_rows(values: Array, first: First, columns: tuple[str, ...], omit: bool) -> npt.NDArray[np.intp]:
     """Return the rows without NaN and infinities, (rows,); refuse such rows unless they are to be omitted.
 
     Raises
     ------
     ValueError
-        Naming the first reading and its input, or when no reading is left.
+        Naming the first reading and its input.
+    NothingFinite
+        When no reading is left.
     """
     finite = np.isfinite(values)
     rows = np.asarray(finite.all(axis=1))
@@ -82,6 +93,5 @@ def finite_rows(values: Array, first: First, columns: tuple[str, ...], omit: boo
         )
         raise ValueError(msg)
     if not rows.any():
-        msg = f"readings and derivatives must be finite; none of {len(rows)} is"
-        raise ValueError(msg)
+        raise NothingFinite(len(rows), first)
     return np.flatnonzero(rows)

@@ -11,10 +11,11 @@ from estim.attention import Network
 from estim.probe.batches import Batches
 from estim.probe.calls import First, first_calls, require_inputs, restricted, without_readings
 from estim.probe.derivatives import Derivative, Workers, differentiate
-from estim.probe.given import check_jacobian, finite_rows, read_jacobian
+from estim.probe.given import NothingFinite, check_jacobian, finite_rows, read_jacobian
 from estim.probe.parameters import Parameters, read_parameters
-from estim.probe.readings import flatten, split_complex
+from estim.probe.readings import flatten
 from estim.probe.rounding import EPS
+from estim.probe.stacked import stacked
 
 Array = NDArray[np.float64]
 
@@ -49,6 +50,10 @@ class Probed:
     """(M,), the place of each reading among all, before any were left out for being NaN."""
     total: int
     """Number of readings before any were left out."""
+    complex: bool = False
+    """Whether the readings were complex: the second half of all are then imaginary parts."""
+    bank_size: int | None = None
+    """Number of inputs in the bank, with those whose readings were left out; None when not known."""
 
     @property
     def bound(self) -> Array:
@@ -95,8 +100,18 @@ def probe(
         raise ValueError(msg)
     options = _Options(params, jac, names, groups, nan_policy == "omit", workers, progress)
     one = _choose(model, options)
-    found = _by_batch(one, bank) if isinstance(bank, Batches) else one(bank)
+    found = _with_notes(_by_batch(one, bank) if isinstance(bank, Batches) else one(bank))
     return found if inputs is None else replace(found, inputs=_checked_inputs(inputs, found))
+
+
+def _with_notes(found: Probed) -> Probed:
+    """Say what holds of all readings together, however many batches they came in."""
+    notes, omitted, half = list(found.notes), found.total - len(found.kept), found.total // 2
+    if found.complex:
+        notes.append(f"complex readings: {half} real parts, then {half} imaginary parts")
+    if omitted:
+        notes.append(f"{omitted} of {found.total} readings are not finite and were left out")
+    return replace(found, notes=tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -186,8 +201,8 @@ class _OverBatches:
 
     model: Callable[..., Any]
 
-    def __call__(self, params: Any, bank: Batches) -> Array:
-        return np.concatenate([split_complex(flatten(self.model(params, batch))) for batch in bank])
+    def __call__(self, params: Any, bank: Batches) -> NDArray[Any]:
+        return np.concatenate([flatten(self.model(params, batch)) for batch in bank])
 
 
 def _is_statsmodels(model: Any) -> bool:
@@ -276,9 +291,7 @@ def _finished(
     names = tuple(f"the derivative with respect to {name}" for name in parameters.names)
     rows = finite_rows(derivative.jacobian, first, names, options.omit)
     left = restricted(first, rows)
-    omitted = first.total - len(rows)
-    notes = (f"{omitted} of {first.total} readings are not finite and were left out",) if omitted else ()
-    whole = not omitted
+    whole = len(rows) == first.total
     return Probed(
         readings=left.readings,
         jacobian=derivative.jacobian if whole else derivative.jacobian[rows],
@@ -290,44 +303,25 @@ def _finished(
         derivative=derivative.method,
         tangents=None,
         exact=exact if exact is None or whole else exact[rows],
-        notes=(*parameters.notes, *first.notes, *derivative.notes, *notes),
+        notes=(*parameters.notes, *first.notes, *derivative.notes),
         kept=left.places.astype(np.int64),
         total=first.total,
+        complex=first.complex,
+        bank_size=first.bank_size,
     )
 
 
 def _by_batch(one: Callable[[Any], Probed], bank: Batches) -> Probed:
-    parts = []
+    parts: list[Probed | NothingFinite] = []
     for number, batch in enumerate(bank):
         try:
             parts.append(one(batch))
+        except NothingFinite as error:  # other batches may have finite readings
+            parts.append(error)
         except (TypeError, ValueError) as error:
             msg = f"batch {number}: {error}"
             raise type(error)(msg) from error
-    return _stacked(parts)
-
-
-#: From the surest to the least sure.
-_METHODS = ("exact", "arithmetic in balls", "given", "complex step", "differences")
-
-
-def _stacked(parts: list[Probed]) -> Probed:
-    """Put batches one after the other."""
-    inputs = np.cumsum([0, *(int(part.inputs.max(initial=-1)) + 1 for part in parts)])
-    totals = np.cumsum([0, *(part.total for part in parts)])
-    exact = [part.exact for part in parts if part.exact is not None]
-    return replace(
-        parts[0],
-        readings=np.concatenate([part.readings for part in parts]),
-        jacobian=np.concatenate([part.jacobian for part in parts]),
-        error=None if all(part.error is None for part in parts) else np.concatenate([part.bound for part in parts]),
-        inputs=np.concatenate([part.inputs + shift for part, shift in zip(parts, inputs, strict=False)]),
-        derivative=max((part.derivative for part in parts), key=_METHODS.index),
-        exact=np.concatenate(exact) if len(exact) == len(parts) else None,
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-        kept=np.concatenate([part.kept + shift for part, shift in zip(parts, totals, strict=False)]),
-        total=int(totals[-1]),
-    )
+    return stacked(parts)
 
 
 def _checked_inputs(inputs: Any, found: Probed) -> NDArray[np.int64]:

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from estim.attention import Network
 from estim.probe.assemble import assemble, certified_directions, noise_of
+from estim.probe.batches import Batches, joined
 from estim.probe.models import probe
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, generator
@@ -110,14 +112,24 @@ def sensitivity(
     True
     """
     generator(rng)
+    if digits is not None:
+        _require_network(model)
     probed = probe(
         model, bank, params=params, jac=jac, names=names, groups=groups, inputs=inputs, nan_policy=nan_policy,
         workers=workers, progress=progress,
     )  # fmt: skip
     certified = None
     if digits is not None:
-        certified = certified_directions(model, bank, noise_of(probed, sigma, repeats, repeat_correlation), digits)
+        noise = noise_of(probed, sigma, repeats, repeat_correlation)
+        certified = certified_directions(model, joined(bank) if isinstance(bank, Batches) else bank, noise, digits)
     return assemble(
         probed, sigma, symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation,
         smallest_change=smallest_change, rtol=rtol, atol=atol, certified=certified,
     )  # fmt: skip
+
+
+def _require_network(model: Any) -> None:
+    if not isinstance(model, Network):
+        kind = type(model).__name__
+        msg = f"digits need an attention.Network, or exact entries in Sensitivity.from_jacobian; got {kind}"
+        raise TypeError(msg)
