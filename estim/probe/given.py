@@ -63,7 +63,7 @@ def _roughly(said: Array, size: Array, first: First, parameters: Parameters, dir
     return bool((np.abs(change - said) <= 1e-3 * size).all())
 
 
-class NothingFinite(ValueError):
+class NotFiniteError(ValueError):
     """No reading of a bank is finite, or no derivative; a batch of a larger bank may be like that."""
 
     def __init__(self, rows: int, first: First) -> None:
@@ -79,7 +79,7 @@ def finite_rows(values: Array, first: First, columns: tuple[str, ...], omit: boo
     ------
     ValueError
         Naming the first reading and its input.
-    NothingFinite
+    NotFiniteError
         When no reading is left.
     """
     finite = np.isfinite(values)
@@ -93,5 +93,5 @@ def finite_rows(values: Array, first: First, columns: tuple[str, ...], omit: boo
         )
         raise ValueError(msg)
     if not rows.any():
-        raise NothingFinite(len(rows), first)
+        raise NotFiniteError(len(rows), first)
     return np.flatnonzero(rows)

@@ -11,7 +11,7 @@ from estim.attention import Network
 from estim.probe.batches import Batches
 from estim.probe.calls import First, first_calls, require_inputs, restricted, without_readings
 from estim.probe.derivatives import Derivative, Workers, differentiate
-from estim.probe.given import NothingFinite, check_jacobian, finite_rows, read_jacobian
+from estim.probe.given import NotFiniteError, check_jacobian, finite_rows, read_jacobian
 from estim.probe.parameters import Parameters, read_parameters
 from estim.probe.readings import flatten
 from estim.probe.rounding import EPS
@@ -312,11 +312,11 @@ def _finished(
 
 
 def _by_batch(one: Callable[[Any], Probed], bank: Batches) -> Probed:
-    parts: list[Probed | NothingFinite] = []
+    parts: list[Probed | NotFiniteError] = []
     for number, batch in enumerate(bank):
         try:
             parts.append(one(batch))
-        except NothingFinite as error:  # other batches may have finite readings
+        except NotFiniteError as error:  # other batches may have finite readings
             parts.append(error)
         except (TypeError, ValueError) as error:
             msg = f"batch {number}: {error}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.probe.given import NothingFinite
+from estim.probe.given import NotFiniteError
 
 if TYPE_CHECKING:
     from estim.probe.models import Probed
@@ -18,7 +18,7 @@ _METHODS = ("exact", "arithmetic in balls", "given", "complex step", "difference
 _MOST_NOTES = 12
 
 
-def stacked(batches: "Sequence[Probed | NothingFinite]") -> "Probed":
+def stacked(batches: "Sequence[Probed | NotFiniteError]") -> "Probed":
     """Put batches one after the other; of complex readings all real parts, then all imaginary parts.
 
     Raises
@@ -29,7 +29,7 @@ def stacked(batches: "Sequence[Probed | NothingFinite]") -> "Probed":
     total = sum(part.total for part in batches)
     before = np.cumsum([0, *(part.total for part in batches)])
     inputs = np.cumsum([0, *(_bank_size(part) for part in batches)])
-    left = [(part, k) for k, part in enumerate(batches) if not isinstance(part, NothingFinite)]
+    left = [(part, k) for k, part in enumerate(batches) if not isinstance(part, NotFiniteError)]
     if not left:
         msg = f"readings and derivatives must be finite; none of {total} is"
         raise ValueError(msg)
@@ -65,11 +65,11 @@ def _places(part: "Probed", before: int, total: int) -> NDArray[np.int64]:
     return part.kept + before // 2 + np.where(imaginary, (total - part.total) // 2, 0)
 
 
-def _bank_size(part: "Probed | NothingFinite") -> int:
+def _bank_size(part: "Probed | NotFiniteError") -> int:
     return int(part.inputs.max(initial=-1)) + 1 if part.bank_size is None else part.bank_size  # type: ignore[union-attr]
 
 
-def _require_one_kind(batches: "Sequence[Probed | NothingFinite]") -> None:
+def _require_one_kind(batches: "Sequence[Probed | NotFiniteError]") -> None:
     words = ["complex" if part.complex else "real" for part in batches]
     if len(set(words)) > 1:
         other = next(k for k, word in enumerate(words) if word != words[0])
