@@ -24,6 +24,10 @@ from estim.arithmetic import Array, elementwise, matmul
 _ORTHOGONAL = 4 * np.finfo(float).eps
 # Newton's correction is trusted where it is small; a larger one means two eigenvalues too close to be told apart yet.
 _TRUSTED = 2.0**-8
+# Bits that the rounding of a step may cost beyond the condition number.
+_SPARE = 24
+# Bits that a step of Newton must gain at least.
+_GAIN = 16
 # Bits of orthonormality that any matrix handed to Newton and Schulz has: those of a trusted step, squared, less two.
 _ORTHONORMAL_BITS = 14
 
@@ -206,6 +210,8 @@ def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span:
     while known < bits and stalled < 8:
         # A step needs no more than the digits that it can give.
         with flint.ctx.workprec(min(full, math.ceil(2 * known + 2 * span) + 64)):
+            # Nor does it give more than its own rounding lets through, however right the vectors were before.
+            most = flint.ctx.prec - 2 * span - _SPARE
             # Rounding must not tell (i, j) from (j, i): over a small gap the step would no longer be a rotation.
             inner = _symmetric(matmul(vectors.T, matmul(gram, vectors)))
             excess = eye - _symmetric(gram_of(vectors, metric))
@@ -213,19 +219,20 @@ def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span:
             if not all(value > 0 for value in values):
                 break  # Eigenvalues below what the entries show; what is known stands.
             relative = _relative(inner, values) - eye
-            known = -log2_above((relative * relative + excess * excess).sum()) / 2
+            known = min(-log2_above((relative * relative + excess * excess).sum()) / 2, most)
             stalled, best = (0, known) if known > best + 1 else (stalled + 1, best)
             gap = values - values[:, None]
             np.fill_diagonal(gap, flint.arb(1))
             step = midpoint((inner + values * excess) / gap)
             size = np.abs(step.astype(float))
             label = connected_components(~(size < _TRUSTED), directed=False)[1]
-            # Pairs so close that the square of their step, which Newton leaves behind, would undo digits.
-            close = (label == label[:, None]) | (np.maximum(size, size.T) > 2 ** (-known / 2))
+            # Pairs so close that the square of their step, which Newton leaves behind, would undo digits or gain few:
+            # the step of a multiple value is noise over noise, and could undo in every round what the last one gained.
+            close = (label == label[:, None]) | (np.maximum(size, size.T) > 2 ** (-(known + _GAIN) / 2))
             turn = None if turned else _turn(inner, values, excess, np.where(close, step, 0), label, bits)
             turned = turn is not None
             change = eye + np.where(close, excess / 2, step) if turn is None else turn
-            known = known if turned else _after_step(known, relative + excess, step, close)
+            known = known if turned else min(_after_step(known, relative + excess, step, close), most)
         vectors = midpoint(matmul(vectors, midpoint(change)))
     return vectors
 

@@ -60,6 +60,10 @@ def with_values(values, size=5):
     return rotation(size, 2) @ middle @ rotation(size, 3)
 
 
+E20 = Fraction(1, 10**20)
+CLOSE_AND_FAR = [1, 1 + E20, 1 + E20**2, 0, E20, 3 * E20, E20**10]
+
+
 def close_together(gap):
     return [Fraction(1) + gap, Fraction(1), Fraction(1, 10**9) * (1 + gap), Fraction(1, 10**9)]
 
@@ -131,15 +135,22 @@ class TestMatrices:
         assert (spectrum.relative_error <= 10.0**-digits).all()
         assert_honest(spectrum, referee(matrix))
 
-    @pytest.mark.parametrize("digits", [15, 40, 120])
-    def test_a_null_vector_does_not_hide_values_far_below_the_digits(self, digits):
-        values = [1 + Fraction(1, 10**20)] * 2 + [Fraction(3, 10**30), Fraction(1, 10**200)]
-        spectrum = estim.spectrum(with_values(values), digits=digits)
-        assert spectrum.positive_rank == 4
-        assert spectrum.digits_needed is None
-        with mpmath.workdps(2 * digits):
-            for value, true in zip(spectrum.singular_values, values, strict=False):
-                assert abs(value * true.denominator / true.numerator - 1) < mpmath.mpf(10) ** -digits
+    @given(
+        st.lists(st.sampled_from(CLOSE_AND_FAR), min_size=2, max_size=6), st.integers(1, 6), st.sampled_from([15, 50])
+    )
+    @example([3, 1], 2, 50)  # Vectors right to more than float64 from the start.
+    @example([1 + E20, 1 + E20, 3 * E20, E20**10, 0], 2, 15)  # A null vector beside a value far below the digits.
+    @example([1 + E20, 1 + E20**2, E20, E20**10, 1, 1 + E20**2, E20], 3, 120)  # A repeated value within a cluster.
+    @settings(max_examples=40, deadline=None)
+    def test_values_close_together_and_far_apart_all_reach_the_digits(self, values, turn, digits):
+        spectrum = estim.spectrum(np.diag([Fraction(v) for v in values]) @ rotation(len(values), turn), digits=digits)
+        assert spectrum.positive_rank == sum(value > 0 for value in values)
+        for low, high, true in zip(spectrum.lower, spectrum.upper, sorted(values, reverse=True), strict=True):
+            with mpmath.workprec(8000):
+                true = mpmath.mpf(Fraction(true).numerator) / Fraction(true).denominator
+                slack = true * mpmath.mpf(2) ** -7990
+                assert low - slack <= true <= high + slack
+                assert high - low <= true * mpmath.mpf(10) ** -digits
 
     def test_known_values_of_a_rotated_diagonal(self):
         spectrum = estim.spectrum(with_values([7, 7, 2, 2]), digits=40)
