@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.directions import BLOCK, Directions, floors, resolve
-from estim.probe.noise import Whitening, whitening
+from estim.probe.arguments import real_number, reals
+from estim.probe.condensed import Condensed, condense
+from estim.probe.directions import Directions, floors, resolve
+from estim.probe.noise import BLOCK, Whitening, whitening
 from estim.probe.proven import exact_null_space, gauge_rows, in_own_units, without
 from estim.probe.record import Sensitivity, Status
-from estim.probe.shares import column_norms, groups_alone, shares_of_inputs
+from estim.probe.shares import groups_alone, shares_of_inputs
 from estim.probe.words import combinations
 
 if TYPE_CHECKING:
@@ -41,12 +43,14 @@ def assemble(
     noise = noise_of(probed, sigma, repeats, repeat_correlation)
     error = _with_tolerance(jacobian, probed.error, rtol, atol)
     change = _smallest_change(smallest_change, parameters)
-    found = resolve(jacobian, error, noise) if certified is None else certified
-    gauge = gauge_rows(jacobian, error, noise, probed.tangents, symmetry)
+    condensed = condense(jacobian, error, noise)
+    gauge = gauge_rows(jacobian, error, probed.tangents, symmetry)
+    del error
+    found = resolve(condensed) if certified is None else certified
     null = np.zeros((0, parameters)) if probed.exact is None else without(exact_null_space(probed.exact), gauge)
     proven = np.concatenate([null, gauge])
     unresolved = without(found.directions[found.rank :], proven)
-    found, notes = in_own_units(found, jacobian, noise, proven, certified is not None)
+    found, notes = in_own_units(found, condensed, proven) if certified is None else (found, ())
     directions = np.concatenate([found.directions[: found.rank], unresolved, null, gauge])
     status = [
         *_seen_or_weak(found, change),
@@ -54,11 +58,9 @@ def assemble(
         *[Status.NULL] * len(null),
         *[Status.GAUGE] * len(gauge),
     ]
-    norms = column_norms(jacobian, noise)
-    unit = np.eye(BLOCK, parameters)
-    errors = np.concatenate([floors(np.roll(unit, k, axis=1), found) for k in range(0, parameters, BLOCK)])[:parameters]
-    share, carriers = shares_of_inputs(jacobian, noise, found, probed.inputs, parameters)
-    group_names, group_table = groups_alone(jacobian, error, noise, probed.groups, gauge, found)
+    norms = condensed.column_norms()
+    share, carriers, unshared = shares_of_inputs(jacobian, noise, found, probed.inputs)
+    group_names, group_table = groups_alone(condensed, probed.groups, gauge, found)
     blind = np.concatenate([unresolved, null])
     return Sensitivity(
         names=probed.names,
@@ -71,8 +73,8 @@ def assemble(
         scaled_singular_values=found.scaled_singular_values,
         scaled_directions=found.scaled_directions,
         resolution=found.resolution,
-        raw_singular_values=_raw(jacobian, noise, found),
-        standard_errors=errors,
+        raw_singular_values=_raw(condensed, found),
+        standard_errors=_standard_errors(found),
         column_norms=norms,
         input_share=share,
         carriers=carriers,
@@ -83,7 +85,7 @@ def assemble(
         smallest_change=change,
         unseen=_phrases(blind, probed.names, _comparable(norms)),
         identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
-        notes=(*probed.notes, *notes, *_beyond_counting(len(jacobian), parameters, len(proven))),
+        notes=(*probed.notes, *notes, *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
     )
 
 
@@ -118,7 +120,7 @@ def _with_tolerance(jacobian: Array, error: Array | None, rtol: float | None, at
     if rtol is None and atol is None:
         return error
     for name, value in (("rtol", rtol), ("atol", atol)):
-        if value is not None and not 0.0 <= value < np.inf:
+        if value is not None and not 0.0 <= real_number(value, name) < np.inf:
             msg = f"{name} must be finite and not negative; got {value!r}"
             raise ValueError(msg)
     given = (atol or 0.0) + (rtol or 0.0) * np.abs(jacobian)
@@ -128,7 +130,7 @@ def _with_tolerance(jacobian: Array, error: Array | None, rtol: float | None, at
 def _smallest_change(smallest: npt.ArrayLike | None, parameters: int) -> Array | None:
     if smallest is None:
         return None
-    sizes = np.atleast_1d(np.array(smallest, dtype=np.float64))  # a copy, as the record keeps it
+    sizes = np.atleast_1d(reals(smallest, "smallest_change"))  # a copy, as the record keeps it
     if sizes.shape not in ((1,), (parameters,)):
         msg = (
             f"smallest_change must be a number or have one entry for each of the {parameters} parameters; "
@@ -159,14 +161,24 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
     return [Status.SEEN] * seen + [Status.WEAK] * (found.rank - seen)
 
 
-def _raw(jacobian: Array, noise: Whitening, found: Directions) -> Array:
+def _standard_errors(found: Directions) -> Array:
+    resolved = found.scaled_singular_values[: found.rank]
+    unit, count = np.eye(BLOCK, len(found.scale)), len(found.scale)
+    errors = [
+        floors(np.roll(unit, k, axis=1), found.scale, resolved, found.scaled_directions, found.resolution)
+        for k in range(0, count, BLOCK)
+    ]
+    return np.concatenate(errors)[:count]
+
+
+def _raw(condensed: Condensed, found: Directions) -> Array:
     """Return the singular values as float64 has them, without any decision where not all are resolved."""
-    if found.rank == min(jacobian.shape):
+    size = len(found.scale)
+    if found.rank == size and not np.isnan(found.singular_values).any():
         return found.singular_values
     known = int(np.isinf(found.singular_values).sum())
-    values = np.linalg.svd(np.concatenate(list(noise.blocks(jacobian, BLOCK))), compute_uv=False)
-    raw = np.concatenate([np.full(known, np.inf), values, np.zeros(jacobian.shape[1])])
-    return np.asarray(raw[: jacobian.shape[1]])
+    values = np.linalg.svd(condensed.noisy, compute_uv=False)
+    return np.concatenate([np.full(known, np.inf), values, np.zeros(size)])[:size]
 
 
 def _identifiable(found: Directions, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:

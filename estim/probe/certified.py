@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from estim.arithmetic import Array as Balls
 from estim.arithmetic import as_balls, elementwise, matmul
-from estim.probe.directions import Directions
+from estim.probe.directions import Directions, Moved
 from estim.probe.noise import Whitening
 from estim.spectra.certify import Enclosures, enclose, without_null
+from estim.spectra.graded import midpoint
 
 if TYPE_CHECKING:
     from estim.probe.models import Probed
@@ -40,9 +41,8 @@ def network_directions(network: Any, bank: Any, noise: Whitening, digits: int) -
     most, _ = rank_bound(network, read, FACTORS)
     bits = math.ceil(digits * math.log2(10))
     with flint.ctx.workprec(bits + 64):
-        whitened = _whiten(balls, noise)
         null = tangents_in(layers, as_balls, factors=FACTORS)
-    return _directions(lambda: whitened, null, bits, most, exact=False)
+    return _directions(lambda: balls, noise, null, bits, most, exact=False)
 
 
 def matrix_directions(probed: "Probed", noise: Whitening, digits: int) -> Directions:
@@ -64,9 +64,7 @@ def matrix_directions(probed: "Probed", noise: Whitening, digits: int) -> Direct
     most = rank(as_rationals(exact))
     # Digits of every value relative to itself: the precision follows the condition of the matrix.
     bits = math.ceil(digits * math.log2(10))
-    return _directions(
-        lambda: _whiten(as_balls(exact), noise), np.zeros((exact.shape[1], 0), object), bits, most, exact=True
-    )
+    return _directions(lambda: as_balls(exact), noise, np.zeros((exact.shape[1], 0), object), bits, most, exact=True)
 
 
 def _check(digits: Any, noise: Whitening) -> None:
@@ -89,13 +87,19 @@ def _whiten(balls: Balls, noise: Whitening) -> Balls:
     return np.asarray(balls * elementwise(lambda x: flint.arb(float(x)), noise.scale)[:, None])
 
 
-def _directions(whitened: Callable[[], Balls], null: Balls, bits: int, most: int, *, exact: bool) -> Directions:
+def _directions(
+    jacobian: Callable[[], Balls], noise: Whitening, null: Balls, bits: int, most: int, *, exact: bool
+) -> Directions:
     """Enclose the values in the user's units, and again with columns scaled, exactly, to a norm of about one."""
+
+    def whitened() -> Balls:
+        return _whiten(jacobian(), noise)
+
     with flint.ctx.workprec(bits + 64):
         sizes = _column_sizes(whitened())
         scale = elementwise(lambda size: flint.arb(2) ** int(size), sizes)
-    plain, directions = _enclosed(whitened, null, bits, most, exact)
-    scaled, scaled_directions = _enclosed(lambda: whitened() / scale, null * scale[:, None], bits, most, exact)
+    plain, vectors = _enclosed(whitened, null, bits, most, exact)
+    scaled, scaled_vectors = _enclosed(lambda: whitened() / scale, null * scale[:, None], bits, most, exact)
     rank = max(_positive(plain), _positive(scaled))
     values = _floats(plain.values, len(sizes))
     values[rank:] = 0.0
@@ -103,12 +107,29 @@ def _directions(whitened: Callable[[], Balls], null: Balls, bits: int, most: int
     return Directions(
         rank=rank,
         singular_values=values,
-        directions=_completed(directions[:rank]),
+        directions=_completed(_unit_rows(vectors[:, :rank])),
         scale=np.exp2(sizes.astype(np.float64)),
         scaled_singular_values=scaled_values,
-        scaled_directions=_completed(scaled_directions[:rank]),
+        scaled_directions=_completed(_unit_rows(scaled_vectors[:, :rank])),
         resolution=float(scaled_values.max(initial=0.0)) * 2.0**-bits,
+        moved=_moved(jacobian, noise, vectors[:, :rank], bits),
     )
+
+
+def _moved(jacobian: Callable[[], Balls], noise: Whitening, vectors: Balls, bits: int) -> Moved:
+    """Move along each direction in balls: strong parameters cancel in weak directions."""
+    # Twice the digits, for what cancels; the radii say whether they do.
+    with flint.ctx.workprec(2 * bits + 64):
+        moved = matmul(jacobian(), vectors)
+        whitened = _whiten(moved, noise)
+        size, radius = (
+            elementwise(lambda square: square.sqrt().abs_upper(), (part * part).sum(axis=0))
+            for part in (midpoint(whitened), elementwise(lambda ball: ball.rad(), whitened))
+        )
+        unit = elementwise(lambda norm: norm if norm > 0 else flint.arb(1), size)
+        error = np.where((size > 0).astype(bool), (radius / unit).astype(np.float64), np.inf)
+        columns = midpoint(moved / unit).astype(np.float64)
+    return Moved(np.eye(vectors.shape[1]), error, columns)
 
 
 def _completed(rows: Array) -> Array:
@@ -120,19 +141,21 @@ def _completed(rows: Array) -> Array:
     )
 
 
-def _enclosed(matrix: Callable[[], Balls], null: Balls, bits: int, most: int, exact: bool) -> tuple[Enclosures, Array]:
-    """Return the enclosures and the right singular vectors as rows, rounded to float64."""
+def _enclosed(matrix: Callable[[], Balls], null: Balls, bits: int, most: int, exact: bool) -> tuple[Enclosures, Balls]:
+    """Return the enclosures and the right singular vectors as columns."""
     if not null.shape[1]:
         found = enclose(matrix, bits, rank=most, exact=exact)
-        vectors = found.vectors
-    else:
-        with flint.ctx.workprec(bits + 64):
-            restricted, metric, complement = without_null(matrix(), null)
-        found = enclose(lambda: restricted, bits, rank=most, exact=exact, metric=metric)
-        with flint.ctx.workprec(bits + 64):
-            vectors = matmul(complement, found.vectors)
-    rows = vectors.astype(float).T
-    return found, rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return found, found.vectors
+    with flint.ctx.workprec(bits + 64):
+        restricted, metric, complement = without_null(matrix(), null)
+    found = enclose(lambda: restricted, bits, rank=most, exact=exact, metric=metric)
+    with flint.ctx.workprec(bits + 64):
+        return found, matmul(complement, found.vectors)
+
+
+def _unit_rows(vectors: Balls) -> Array:
+    rows = vectors.astype(np.float64).T
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 def _column_sizes(balls: Balls) -> npt.NDArray[np.int64]:

@@ -10,22 +10,20 @@ basis of what it does not see. Readings without noise come first: they fix their
 notation: rows of `directions` are unit vectors in parameter space; D = diag(n).
 """
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-from estim.probe.noise import Whitening, norms_of
+from estim.probe.condensed import Condensed
+from estim.probe.graded_svd import Decomposition, decompose, orthonormal
+from estim.probe.noise import norms_of
 
-Array = npt.NDArray[np.float64]
+Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
-#: Column norms farther apart than this are graded: LAPACK's bidiagonal SVD would lose the small ones, Jacobi's does
-#: not.
-GRADED = 1e6
-#: Rows whitened at a time.
-BLOCK = 256
+#: Rounding of a factorisation, relative to the norm of a column.
+ROUNDING = 4.0 * EPS
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ class Directions:
 
     rank: int
     singular_values: Array
-    """(parameters,) of W_r; infinite for combinations known without noise, zero where not resolved."""
+    """(parameters,) of W_r; infinite for combinations known without noise, zero where not resolved, NaN where float64
+    does not know them."""
     directions: Array
     """(parameters, parameters) unit rows: resolved ones, then a basis of what is not seen."""
     scale: Array
@@ -49,25 +48,126 @@ class Directions:
     """(parameters, parameters) orthonormal rows in the parameters times `scale`, in the same order."""
     resolution: float
     """eta: what a scaled singular value must exceed."""
+    moved: "Moved"
+    """What a step along each resolved direction moves."""
 
 
-def resolve(jacobian: Array, error: Array | None, whitening: Whitening) -> Directions:
-    """Return the directions that a Jacobian (readings, parameters), known to the error, resolves under the noise."""
-    rows = BLOCK
-    norms = _stacked_norms(whitening.blocks(jacobian, rows))
-    scale = np.where(norms > 0.0, norms, 1.0)
-    if len(whitening.noiseless):
-        return _with_noiseless(jacobian / scale, np.abs(jacobian) * EPS if error is None else error, whitening, scale)
-    found = _factor(
-        lambda: (np.divide(block, scale, out=block) for block in whitening.blocks(jacobian, rows)),
-        whitening.error_norms(jacobian, error, rows) / scale,
-        len(whitening.scale),
-        jacobian.shape[1],
+@dataclass(frozen=True)
+class Moved:
+    """What a step along each resolved direction moves: the readings that are its left singular vector, whitened.
+
+    Not from the direction itself: where a weak direction takes up strong parameters, whose effects cancel, float64
+    would show the rounding of these.
+    """
+
+    weights: Array
+    """(columns, resolved), to multiply `columns` with."""
+    error: Array
+    """(resolved,) bound on the relative error of the readings moved."""
+    columns: Array | None = None
+    """(readings, columns); None stands for the Jacobian over `scale`."""
+
+
+def resolve(condensed: Condensed) -> Directions:
+    """Return the directions that a condensed Jacobian, known to its slack, resolves."""
+    scale = norms_of(condensed.noisy)
+    if len(condensed.noiseless):
+        scale = np.where(scale > 0.0, scale, norms_of(condensed.noiseless))
+    scale = np.where(scale > 0.0, scale, 1.0)
+    noisy, slack = condensed.noisy / scale, condensed.slack / scale
+    if not len(condensed.noiseless):
+        return _in_own_units(None, _factor(noisy, slack), scale, slack)
+    # What noiseless readings fix exactly is taken out; in the complement of it the noisy ones count.
+    known_slack = condensed.noiseless_slack / scale
+    known = _factor(condensed.noiseless / scale, known_slack)
+    basis = known.unseen
+    inside = _factor(noisy @ basis.T, (slack + ROUNDING) @ np.abs(basis.T))
+    found = replace(
+        inside, weights=basis.T @ inside.weights, right=inside.right @ basis, unseen=inside.unseen @ basis,
+        resolution=inside.resolution if np.isfinite(inside.resolution) else known.resolution,
+    )  # fmt: skip
+    return _in_own_units(known, found, scale, np.maximum(slack, known_slack))
+
+
+@dataclass(frozen=True)
+class _Factored:
+    """The resolved part M_r of a matrix, M_r = (M weights) diag(values) right, M weights orthonormal."""
+
+    weights: Array
+    """(parameters, rank)."""
+    values: Array
+    """(rank,)."""
+    right: Array
+    """(rank, parameters) orthonormal rows."""
+    unseen: Array
+    """(parameters - rank, parameters) orthonormal rows, spanning the rest."""
+    unresolved: Array
+    """The other singular values."""
+    resolution: float
+
+    def times(self, scale: Array) -> tuple[Array, Decomposition]:
+        """Return the weights, still for columns of M, and the decomposition, of M_r diag(scale)."""
+        loss = self.resolution / self.values[-1] if len(self.values) else 0.0
+        found = decompose(self.values[:, None] * self.right * scale, loss)
+        return self.weights @ found.left, found
+
+
+def _factor(matrix: Array, slack: Array) -> _Factored:
+    """Factor a matrix, (rows, parameters), each column of it known to within `slack`.
+
+    A column no longer than its slack is unresolved whatever the others are; the rest is scaled to unit norm, if it is
+    not yet.
+    """
+    parameters = matrix.shape[1]
+    norms = norms_of(matrix)
+    visible = norms > slack
+    if not visible.any():
+        none = np.zeros((0, parameters))
+        return _Factored(none.T, np.zeros(0), none, np.eye(parameters), np.zeros(parameters), np.inf)
+    scale = norms[visible]
+    columns = matrix[:, visible] / scale
+    # The factorisation's own rounding joins the error of the matrix.
+    resolution = float(np.linalg.norm(slack[visible] / scale)) + ROUNDING * float(np.sqrt(len(scale)))
+    _, values, inner = np.linalg.svd(columns, full_matrices=len(columns) < len(scale))
+    rank = int(np.count_nonzero(values > resolution))
+    right = np.zeros((len(inner), parameters))
+    right[:, visible] = inner
+    hidden = np.eye(parameters)[~visible]
+    weights = (right[:rank] / values[:rank, None]).T
+    found = _Factored(
+        weights, values[:rank], right[:rank], np.concatenate([right[rank:], hidden]), values[rank:], resolution
     )
-    return _both_units(np.zeros((0, len(scale))), found, scale)
+    if np.allclose(scale, 1.0, rtol=1e-8):
+        return found
+    # Back from unit norms.
+    full = np.ones(parameters)
+    full[visible] = scale
+    weights, (_, values, seen) = found.times(full)
+    unseen = np.concatenate([orthonormal(right[rank:] / full), hidden])
+    return replace(found, weights=weights / full[:, None], values=values, right=seen, unseen=unseen)
 
 
-def refined(found: Directions, jacobian: Array, whitening: Whitening, null: Array) -> Directions:
+def _in_own_units(known: _Factored | None, found: _Factored, scale: Array, slack: Array) -> Directions:
+    """Put together what is known without noise, what noisy readings resolve, and the rest, in both units."""
+    parts = [found] if known is None else [known, found]
+    size = len(scale)
+    weights, own = zip(*(part.times(scale) for part in parts), strict=True)
+    fixed = np.full(0 if known is None else len(known.values), np.inf)
+    rank = len(fixed) + len(found.values)
+    combined = np.concatenate(weights, axis=1)
+    return Directions(
+        rank=rank,
+        singular_values=_padded(np.concatenate([fixed, own[-1].values]), size),
+        directions=np.concatenate([*(part.right for part in own), orthonormal(found.unseen / scale)]),
+        scale=scale,
+        scaled_singular_values=_padded(np.concatenate([fixed, found.values, found.unresolved])[:size], size),
+        scaled_directions=np.concatenate([*(part.right for part in parts), found.unseen]),
+        resolution=found.resolution,
+        moved=Moved(combined, (slack + ROUNDING) @ np.abs(combined)),
+    )
+
+
+def refined(found: Directions, condensed: Condensed, null: Array) -> Directions:
     """Return the directions in the user's units again, where orthonormal rows `null` are proven to be all unseen.
 
     In units decades apart the weak singular values depend on the null space more finely than the whitened Jacobian
@@ -75,178 +175,51 @@ def refined(found: Directions, jacobian: Array, whitening: Whitening, null: Arra
     first, so that no strong column's rounding enters a weaker one, and Jacobi's method keeps each value accurate
     relative to itself.
     """
-    from scipy.linalg import qr
+    from scipy.linalg import qr, solve_triangular
 
-    scaled = (block / found.scale for block in whitening.blocks(jacobian, BLOCK))
-    triangle = _triangle(scaled, len(whitening.scale), len(found.scale))
-    *_, order = qr(triangle, mode="r", pivoting=True)
+    scaled = condensed.noisy / found.scale
+    *_, order = qr(scaled, mode="r", pivoting=True)
     kept = order[: found.rank]
     kept = kept[np.argsort(found.scale[kept], kind="stable")]
     basis, mixing = np.linalg.qr(np.eye(len(found.scale))[:, kept] - null.T @ null[:, kept])
-    columns = np.linalg.solve(mixing.T, (triangle[:, kept] * found.scale[kept]).T).T
-    values, right = _svd(np.asarray(np.linalg.qr(columns, mode="r")))
-    directions = np.concatenate([right @ basis.T, null])
-    return replace(found, singular_values=_padded(values, len(found.scale)), directions=directions)
+    factor = np.linalg.qr(scaled[:, kept], mode="r")
+    columns = solve_triangular(mixing, (factor * found.scale[kept]).T, trans="T").T
+    left, values, right = decompose(columns, found.resolution / found.scaled_singular_values[found.rank - 1])
+    weights = np.zeros_like(found.moved.weights)
+    weights[kept] = solve_triangular(factor, left)
+    slack = condensed.slack / found.scale + ROUNDING
+    return replace(
+        found,
+        singular_values=_padded(values, len(found.scale)),
+        directions=np.concatenate([right @ basis.T, null]),
+        moved=Moved(weights, slack @ np.abs(weights)),
+    )
 
 
-def floors(functionals: Array, found: Directions) -> Array:
+def floors(
+    functionals: Array, scale: Array, scaled_singular_values: Array, scaled_directions: Array, resolution: float
+) -> Array:
     """Return the RMSE floor of each functional (rows), infinite where a direction not seen is involved.
 
-    Involved means beyond what the error of the unseen subspace explains: by Wedin's theorem it is known to about the
-    resolution over the smallest resolved value. All in parameters of equal effect, so that units do not matter.
+    The singular values are the resolved ones. Involved means beyond what the error of the unseen subspace explains: by
+    Wedin's theorem it is known to about the resolution over the smallest resolved value. All in parameters of equal
+    effect, so that units do not matter.
     """
-    values = found.scaled_singular_values[: found.rank]
+    values = scaled_singular_values
     finite = values[np.isfinite(values)]
-    doubt = 8.0 * found.resolution / finite.min() if finite.size else 0.0
-    scaled = functionals / found.scale
+    doubt = 8.0 * resolution / finite.min() if finite.size else 0.0
+    scaled = functionals / scale
     lengths = norms_of(scaled.T)
     # By powers of two, exactly: squares neither overflow nor vanish.
     size = np.exp2(np.round(np.log2(np.where(lengths > 0.0, lengths, 1.0))))
-    along = (scaled / size[:, None]) @ found.scaled_directions.T
-    involved = np.abs(along[:, found.rank :]) > min(max(doubt, 1e-12), 1e-3) * (lengths / size)[:, None]
-    squares = np.square(along[:, : found.rank] / values).sum(axis=1)
+    along = (scaled / size[:, None]) @ scaled_directions.T
+    involved = np.abs(along[:, len(values) :]) > min(max(doubt, 1e-12), 1e-3) * (lengths / size)[:, None]
+    part = along[:, : len(values)]
+    if finite.size < values.size:  # beside what is known without noise, rounding is no part
+        part = np.where(np.abs(part) > 64.0 * EPS * (lengths / size)[:, None], part, 0.0)
+    squares = np.square(part / values).sum(axis=1)
     return np.asarray(np.where(involved.any(axis=1), np.inf, size * np.sqrt(squares)))
-
-
-def _with_noiseless(scaled: Array, error: Array, whitening: Whitening, scale: Array) -> Directions:
-    """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
-    known = _factor(
-        lambda: iter([whitening.noiseless @ scaled]),
-        norms_of(np.abs(whitening.noiseless) @ error) / scale,
-        len(whitening.noiseless),
-        len(scale),
-    )
-    basis = known.unseen
-    left, left_error = scaled @ basis.T, (error / scale) @ np.abs(basis.T)
-    found = _factor(
-        lambda: whitening.blocks(left, len(left)),
-        whitening.error_norms(left, left_error, len(left)),
-        len(whitening.scale),
-        len(basis),
-    )
-    inside = _Factored(found.rows @ basis, found.right @ basis, found.unseen @ basis, found.values, found.resolution)
-    fixed = _both_units(known.right, inside, scale)
-    return fixed if np.isfinite(found.resolution) else replace(fixed, resolution=known.resolution)
-
-
-def _both_units(known: Array, found: "_Factored", scale: Array) -> Directions:
-    """Put together what is known without noise (rows), what noisy readings resolve, and the rest, in both units."""
-    rank = len(known) + len(found.rows)
-    rest = len(scale) - rank
-    values, right = _svd(found.rows * scale)
-    fixed = _orthonormal(known * scale)
-    hidden = _orthonormal(found.unseen / scale)
-    infinite = np.full(len(known), np.inf)
-    unresolved = found.values[len(found.rows) :][:rest]
-    return Directions(
-        rank=rank,
-        singular_values=np.concatenate([infinite, values, np.zeros(rest)]),
-        directions=np.concatenate([fixed, right, hidden]),
-        scale=scale,
-        scaled_singular_values=_padded(
-            np.concatenate([infinite, found.values[: len(found.rows)], unresolved]), len(scale)
-        ),
-        scaled_directions=np.concatenate([known, found.right, found.unseen]),
-        resolution=found.resolution,
-    )
 
 
 def _padded(values: Array, length: int) -> Array:
     return np.concatenate([values, np.zeros(length - len(values))])
-
-
-@dataclass(frozen=True)
-class _Factored:
-    """A matrix with columns of norm one (or none), cut down to its resolved part."""
-
-    rows: Array
-    """(rank, parameters), with the Gram matrix of the resolved part."""
-    right: Array
-    """(rank, parameters) its right singular vectors."""
-    unseen: Array
-    """(parameters - rank, parameters) orthonormal, spanning the rest."""
-    values: Array
-    """All singular values, resolved or not."""
-    resolution: float
-
-
-def _factor(blocks: Callable[[], Iterator[Array]], slack: Array, readings: int, parameters: int) -> _Factored:
-    """Factor a matrix given by blocks of rows, each column of it known to within `slack`.
-
-    A column no longer than its slack is unresolved whatever the others are; the rest is scaled to unit norm, if it is
-    not yet.
-    """
-    norms = _stacked_norms(blocks())
-    visible = norms > slack
-    if not visible.any():
-        none = np.zeros((0, parameters))
-        return _Factored(none, none, np.eye(parameters), np.zeros(parameters), np.inf)
-    scale = norms[visible]
-    triangle = _triangle((block[:, visible] / scale for block in blocks()), readings, len(scale))
-    # The factorisation's own rounding joins the error of the matrix.
-    resolution = float(np.linalg.norm(slack[visible] / scale)) + 4.0 * EPS * float(np.sqrt(len(scale)))
-    _, values, right = np.linalg.svd(triangle, full_matrices=True)
-    rank = int(np.count_nonzero(values > resolution))
-    rows, seen = np.zeros((rank, parameters)), np.zeros((rank, parameters))
-    rows[:, visible] = values[:rank, None] * right[:rank] * scale
-    hidden = np.zeros((len(scale) - rank, parameters))
-    if np.allclose(scale, 1.0, rtol=1e-8):
-        seen[:, visible], hidden[:, visible] = right[:rank], right[rank:]
-        hidden = np.concatenate([hidden, np.eye(parameters)[~visible]])
-        return _Factored(rows, seen, hidden, values, resolution)
-    hidden[:, visible] = right[rank:] / scale
-    unseen = np.concatenate([_orthonormal(hidden), np.eye(parameters)[~visible]])
-    kept, seen = _svd(rows)
-    return _Factored(rows, seen, unseen, np.concatenate([kept, values[rank:]]), resolution)
-
-
-def _triangle(blocks: Iterable[Array], rows: int, columns: int) -> Array:
-    """Return R of the QR factorisation of stacked blocks, made in place: one copy of the matrix, not three."""
-    from scipy.linalg import lapack
-
-    stack = np.empty((rows, columns), order="F")
-    start = 0
-    for block in blocks:
-        stack[start : start + len(block)] = block
-        start += len(block)
-    if rows <= columns:
-        return stack
-    factored, _, _, _ = lapack.dgeqrf(stack, lwork=64 * columns, overwrite_a=1)  # 64: LAPACK's block size
-    return np.triu(factored[:columns])
-
-
-def _stacked_norms(blocks: Iterable[Array]) -> Array:
-    return norms_of(np.array([norms_of(block) for block in blocks]))
-
-
-def _orthonormal(rows: Array) -> Array:
-    """Return orthonormal rows with the same span; the rows, 1/n times unit vectors, may be graded."""
-    if not len(rows):
-        return rows
-    q, _ = np.linalg.qr((rows / norms_of(rows.T)[:, None]).T)
-    return np.asarray(q.T)
-
-
-def _svd(rows: Array) -> tuple[Array, Array]:
-    """Return singular values and right singular vectors (rows) of a matrix of full row rank, graded columns or not."""
-    if not len(rows):
-        return np.zeros(0), rows
-    norms = norms_of(rows)
-    smallest = norms[norms > 0.0].min()
-    if norms.max() <= GRADED * smallest:
-        _, values, right = np.linalg.svd(rows, full_matrices=False)
-        return values, right
-    return _jacobi_svd(rows)
-
-
-def _jacobi_svd(rows: Array) -> tuple[Array, Array]:
-    """LAPACK's preconditioned one-sided Jacobi method (Drmac and Veselic 2008, doi:10.1137/050639193)."""
-    from scipy.linalg import lapack
-
-    # rows^T = D B^T has graded rows; joba = 2 is the choice that keeps the accuracy for them. Its left vectors are
-    # sought.
-    values, left, _, work, _, info = lapack.dgejsv(rows.T, joba=2, jobu=0, jobv=3)
-    if info != 0:
-        msg = f"the Jacobi SVD did not converge (LAPACK dgejsv, info = {info})"
-        raise ArithmeticError(msg)
-    return np.asarray(values * work[0] / work[1]), np.asarray(left[:, : len(values)].T)

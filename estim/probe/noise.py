@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-Array = npt.NDArray[np.float64]
+from estim.probe.arguments import real_number, reals
+
+Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
+#: Rows whitened at a time.
+BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -25,38 +29,55 @@ class Whitening:
     """(readings,) 1/sd of a reading, 0 for a noiseless one; of the rows of `forward` where that is given."""
     forward: Array | None
     """(whitened, readings) for correlated noise; None where readings are independent."""
-    noiseless: Array
-    """(combinations, readings) known without noise."""
+    noiseless: NDArray[Any]
+    """What is known without noise: for independent readings their places, (combinations,), so that many take no room;
+    for correlated noise the combinations themselves, (combinations, readings)."""
 
-    def blocks(self, jacobian: Array, rows: int) -> Iterator[Array]:
-        """Yield the whitened Jacobian in blocks of rows, so that it is never held whole."""
-        for start in range(0, len(self.scale), rows):
-            part = slice(start, start + rows)
+    def blocks(self, jacobian: Array) -> Iterator[Array]:
+        """Yield the whitened Jacobian in blocks of rows, so that it is never held twice."""
+        for part in self._parts():
             if self.forward is None:
                 yield jacobian[part] * self.scale[part, None]
             else:
                 yield self.forward[part] @ jacobian
 
-    def error_norms(self, jacobian: Array, error: Array | None, rows: int) -> Array:
-        """Bound the norms of the columns of the whitened error; None means the rounding of the Jacobian's entries."""
+    def error_norms(self, jacobian: Array, error: Array) -> Array:
+        """Bound the norms of the columns of the whitened error, the rounding of correlated whitening included."""
         norms = np.zeros(jacobian.shape[1])
-        for start in range(0, len(self.scale), rows):
-            part = slice(start, start + rows)
+        for part in self._parts():
             if self.forward is None:
-                bound = np.abs(jacobian[part]) * EPS if error is None else error[part]
-                bound = bound * self.scale[part, None]
+                bound = error[part] * self.scale[part, None]
             else:
-                bound = np.abs(self.forward[part]) @ (np.abs(jacobian) * EPS if error is None else error)
-                # The products' own rounding.
-                bound += EPS * len(jacobian) * (np.abs(self.forward[part]) @ np.abs(jacobian))
+                weights = np.abs(self.forward[part])
+                bound = weights @ error + EPS * len(jacobian) * (weights @ np.abs(jacobian))
             norms = np.hypot(norms, norms_of(bound))
         return norms
+
+    def _parts(self) -> Iterator[slice]:
+        return (slice(start, start + BLOCK) for start in range(0, len(self.scale), BLOCK))
+
+    def known(self, matrix: Array) -> Array:
+        """Return what a matrix of readings, (readings, ...), says of the combinations known without noise."""
+        return np.asarray(self.noiseless @ matrix if self.noiseless.ndim == 2 else matrix[self.noiseless])
+
+    def known_error(self, error: Array) -> Array:
+        """Bound the error of `known`, given that of the matrix."""
+        return np.asarray(np.abs(self.noiseless) @ error if self.noiseless.ndim == 2 else error[self.noiseless])
 
     def contributions(self, moved: Array) -> Array:
         """Return each reading's part in ||W v||^2, for moved = J V, one column a direction v; parts can be negative."""
         if self.forward is None:
             return np.square(moved * self.scale[:, None])
         return np.asarray(moved * (self.forward.T @ (self.forward @ moved)))
+
+    def known_contributions(self, moved: Array) -> Array:
+        """Return each reading's part in what is known without noise of the same."""
+        squares = np.square(self.known(moved))
+        if self.noiseless.ndim == 2:
+            return np.asarray(np.abs(self.noiseless.T) @ squares)
+        parts = np.zeros_like(moved)
+        parts[self.noiseless] = squares
+        return parts
 
 
 def norms_of(matrix: Array) -> Array:
@@ -88,11 +109,7 @@ def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: f
         message names the entry or the eigenvalue; when `repeats` or `repeat_correlation` is impossible.
     """
     gain = 1.0 / np.sqrt(_variance_of_mean(repeats, repeat_correlation))
-    values = np.asarray(sigma.covariance if hasattr(sigma, "covariance") else sigma)  # a scipy.stats.Covariance
-    if values.dtype.kind not in "biuf":
-        msg = f"sigma must be real; got {values.dtype if values.ndim else sigma!r}"
-        raise TypeError(msg)
-    values = values.astype(np.float64)
+    values = reals(sigma.covariance if hasattr(sigma, "covariance") else sigma, "sigma")  # a scipy.stats.Covariance
     if not np.isfinite(values).all():
         at = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
         msg = f"sigma must be finite; got {values[at]} at {at if at else 'its only entry'}"
@@ -103,10 +120,12 @@ def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: f
 
 
 def _variance_of_mean(repeats: int, correlation: float) -> float:
-    if isinstance(repeats, bool) or not isinstance(repeats, int | np.integer) or repeats < 1:
-        msg = f"repeats must be a positive integer; got {repeats!r}"
+    whole = isinstance(repeats, int | np.integer) and not isinstance(repeats, bool)
+    if not whole or not 1 <= repeats < 2**63:
+        msg = f"repeats must be a positive integer; got {repeats!r:.60}"
         raise ValueError(msg)
-    variance = (1.0 + (repeats - 1) * float(correlation)) / repeats
+    correlation = real_number(correlation, "repeat_correlation")
+    variance = (1.0 + (repeats - 1) * correlation) / repeats
     if not (np.isfinite(correlation) and correlation <= 1.0 and variance > 0.0):
         msg = (
             f"repeat_correlation must lie between -1/(repeats - 1) and 1, so that the mean of {repeats} repeats has a "
@@ -131,7 +150,7 @@ def _independent(sd: Array, readings: int, gain: float) -> Whitening:
     noisy = every > 0.0
     scale = np.zeros(readings)
     scale[noisy] = gain / every[noisy]
-    return Whitening(scale, None, np.eye(readings)[~noisy] if not noisy.all() else np.zeros((0, readings)))
+    return Whitening(scale, None, np.flatnonzero(~noisy))
 
 
 def _correlated(covariance: Array, readings: int, gain: float) -> Whitening:

@@ -5,20 +5,19 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import reals
+from estim.probe.condensed import Condensed
 from estim.probe.directions import EPS, Directions, refined
-from estim.probe.noise import Whitening
 
 Array = npt.NDArray[np.float64]
 
 
-def gauge_rows(
-    jacobian: Array, error: Array | None, noise: Whitening, tangents: Array | None, symmetry: npt.ArrayLike | None
-) -> Array:
+def gauge_rows(jacobian: Array, error: Array | None, tangents: Array | None, symmetry: npt.ArrayLike | None) -> Array:
     """Return orthonormal rows spanning the gauge: proven tangents of the model, and symmetries declared by the user."""
     parameters = jacobian.shape[1]
     columns = [np.zeros((parameters, 0))] if tangents is None else [tangents]
     if symmetry is not None:
-        declared = np.asarray(symmetry, dtype=np.float64)
+        declared = reals(symmetry, "symmetry")
         declared = declared[:, None] if declared.ndim == 1 else declared
         if declared.ndim != 2 or len(declared) != parameters or not np.isfinite(declared).all():
             msg = f"symmetry must be finite, of shape ({parameters}, symmetries); got shape {declared.shape}"
@@ -76,21 +75,25 @@ def gauge_within(gauge: Array, member: npt.NDArray[np.bool_]) -> Array:
     return _span((left.T @ gauge)[touching:, member])
 
 
-def in_own_units(
-    found: Directions, jacobian: Array, noise: Whitening, proven: Array, certified: bool
-) -> tuple[Directions, tuple[str, ...]]:
+def in_own_units(found: Directions, condensed: Condensed, proven: Array) -> tuple[Directions, tuple[str, ...]]:
     """Make the singular values in the user's units as accurate as what is proven allows, or leave them out."""
-    if certified or found.rank in (0, len(found.scale)) or len(noise.noiseless):
+    size, known = len(found.scale), len(condensed.noiseless) > 0
+    if found.rank == 0 or (found.rank == size and not known):
         return found, ()
-    if len(proven) == len(found.scale) - found.rank:
-        return refined(found, jacobian, noise, proven), ()
-    values = found.singular_values.copy()
-    vague = values[: found.rank] < 64.0 * EPS * len(values) * values[0] / found.scaled_singular_values[found.rank - 1]
+    if len(proven) == size - found.rank and not known:
+        return refined(found, condensed, proven), ()
+    # The subspace that is left is known to rounding, over the weakest value; strong parameters have a part in that.
+    scaled, values = found.scaled_singular_values[: found.rank], found.singular_values[: found.rank]
+    finite = np.isfinite(values)
+    largest = max(values[finite].max(initial=0.0), found.scale.max() if known else 0.0)
+    vague = finite & (values < 64.0 * EPS * size * largest / scaled[np.isfinite(scaled)].min(initial=1.0))
     if not vague.any():
         return found, ()
-    values[: found.rank][vague] = np.nan
     note = (
         f"{int(vague.sum())} resolved directions are too weak, beside the strongest, for float64 to know their "
         "singular values in the parameters' units (NaN): those free of units, statuses and floors hold."
     )
-    return replace(found, singular_values=values), (note,)
+    every = found.singular_values.copy()
+    every[: found.rank][vague] = np.nan
+    error = np.where(vague, np.inf, found.moved.error)
+    return replace(found, singular_values=every, moved=replace(found.moved, error=error)), (note,)

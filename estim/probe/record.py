@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import coefficients, real_number
 from estim.record import Record
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
-    from estim.probe.directions import Directions
 
 Array = npt.NDArray[np.float64]
 
@@ -83,9 +83,10 @@ class Sensitivity(Record):
     column_norms: Array
     """(parameters,) of the whitened Jacobian: what one unit of the parameter alone moves the readings."""
     input_share: Array
-    """(inputs, directions) share of each input in the squared singular value of a resolved direction; 0 elsewhere."""
+    """(inputs, directions) share of each input in the squared singular value of a resolved direction; NaN where it may be
+    off by more than 0.01, 0 for directions not resolved."""
     carriers: npt.NDArray[np.int64]
-    """(directions, up to 3) the readings that contribute most to a resolved direction; -1 elsewhere."""
+    """(directions, up to 3) the readings that contribute most to a resolved direction; -1 where that is not known."""
     group_names: tuple[str, ...]
     """(named groups,) in the order of the parameters."""
     group_table: Array
@@ -140,7 +141,7 @@ class Sensitivity(Record):
         ValueError
             When `rtol` is outside [0, 1).
         """
-        if not 0.0 <= rtol < 1.0:
+        if not 0.0 <= real_number(rtol, "rtol") < 1.0:
             msg = f"rtol must lie in [0, 1); got {rtol!r}"
             raise ValueError(msg)
         values = self.raw_singular_values
@@ -181,7 +182,9 @@ class Sensitivity(Record):
         """
         from estim.probe.directions import floors
 
-        return float(floors(self._vector(functional, "functional")[None, :], self._found())[0])
+        u = self._vector(functional, "functional")[None, :]
+        resolved = self.scaled_singular_values[: self.resolved]
+        return float(floors(u, self.scale, resolved, self.scaled_directions, self.resolution)[0])
 
     def shift(self, delta: npt.ArrayLike | Mapping[str, float]) -> float:
         """Return how far a change of the parameters moves the whitened readings, ||W delta||, in standard deviations.
@@ -291,7 +294,8 @@ class Sensitivity(Record):
         Returns
         -------
         pandas.DataFrame
-            One row an input, one column a resolved direction, numbered from the strongest; columns sum to one.
+            One row an input, one column a resolved direction, numbered from the strongest. Columns sum to one; they
+            are NaN, and a note says so, where the error of the Jacobian could move a share by more than 0.01.
         """
         from estim.report import input_frame
 
@@ -396,42 +400,11 @@ class Sensitivity(Record):
         )  # fmt: skip
 
     def _vector(self, values: npt.ArrayLike | Mapping[str, float], argument: str) -> Array:
-        if isinstance(values, Mapping):
-            unknown = sorted(set(values) - set(self.names))
-            if unknown:
-                msg = (
-                    f"{argument} names {unknown[0]!r}, which is no parameter; the names are {', '.join(self.names[:8])}"
-                )
-                raise ValueError(msg)
-            values = [values.get(name, 0.0) for name in self.names]
-        vector = np.asarray(values, dtype=np.float64)
-        if vector.shape != (len(self.names),):
-            msg = (
-                f"{argument} must have one entry for each of the {len(self.names)} parameters; got shape {vector.shape}"
-            )
-            raise ValueError(msg)
-        if not np.isfinite(vector).all():
-            i = int(np.argmin(np.isfinite(vector)))
-            msg = f"{argument} must be finite; got {vector[i]} for {self.names[i]}"
-            raise ValueError(msg)
-        return vector
-
-    def _found(self) -> "Directions":
-        from estim.probe.directions import Directions
-
-        return Directions(
-            rank=self.resolved,
-            singular_values=self.singular_values,
-            directions=self.directions,
-            scale=self.scale,
-            scaled_singular_values=self.scaled_singular_values,
-            scaled_directions=self.scaled_directions,
-            resolution=self.resolution,
-        )
+        return coefficients(values, self.names, argument)
 
 
 def _probability(value: float, argument: str) -> float:
-    number = float(value)
+    number = real_number(value, argument)
     if not 0.0 < number < 1.0:
         msg = f"{argument} must lie between 0 and 1; got {value!r}"
         raise ValueError(msg)

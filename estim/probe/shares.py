@@ -1,71 +1,71 @@
-"""Who carries the information: parameters one by one, inputs and readings, groups of parameters."""
+"""Who carries the information: inputs and readings, groups of parameters."""
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-from estim.probe.directions import BLOCK, Directions, resolve
-from estim.probe.noise import Whitening, norms_of
+from estim.probe.condensed import Condensed
+from estim.probe.directions import Directions, resolve
+from estim.probe.noise import Whitening
 from estim.probe.proven import gauge_within, in_own_units
 
-Array = npt.NDArray[np.float64]
+Array = NDArray[np.float64]
 
 #: Readings named for each direction.
 CARRIERS = 3
-#: Singular values farther apart than this leave less than six digits of what the weak ones move.
-GRADED_SHARES = 1e-9
-
-
-def column_norms(jacobian: Array, noise: Whitening) -> Array:
-    """Return how far one unit of each parameter moves the whitened readings; infinite where a noiseless one moves."""
-    norms = norms_of(np.array([norms_of(block) for block in noise.blocks(jacobian, BLOCK)]))
-    moved = np.abs(noise.noiseless @ jacobian).max(axis=0, initial=0.0)
-    return np.where(moved > 0.0, np.inf, norms)
+#: Shares that may be off by more than this are not given.
+TOLERANCE = 0.01
+#: Directions at a time: as many fit in memory beside any Jacobian.
+_BLOCK = 64
 
 
 def shares_of_inputs(
-    jacobian: Array, noise: Whitening, found: Directions, inputs: npt.NDArray[np.int64], parameters: int
-) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Return each input's share in each resolved direction, and the readings that contribute most to it."""
-    count = int(inputs.max()) + 1
-    share = np.zeros((count, parameters))
+    jacobian: Array, noise: Whitening, found: Directions, inputs: NDArray[np.int64]
+) -> tuple[Array, NDArray[np.int64], tuple[str, ...]]:
+    """Return each input's share in each resolved direction, the readings that contribute most to it, and notes.
+
+    Shares that are not known are NaN, their readings -1.
+    """
+    parameters = len(found.scale)
+    share = np.zeros((int(inputs.max()) + 1, parameters))
     carriers = np.full((parameters, min(CARRIERS, len(jacobian))), -1, dtype=np.int64)
-    most = carriers.shape[1]
-    cleaned = _cleaned(jacobian, noise, found)
-    for start in range(0, found.rank, 32):
-        part = slice(start, min(start + 32, found.rank))
-        moved = jacobian @ found.directions[part].T if cleaned is None else cleaned[:, part].copy()
-        known = np.isinf(found.singular_values[part])
+    # Shares are squares: twice the error of what they are squares of.
+    trusted = 2.0 * found.moved.error <= TOLERANCE
+    share[:, : found.rank][:, ~trusted] = np.nan
+    directions = np.flatnonzero(trusted)
+    columns, weights = found.moved.columns, found.moved.weights
+    if columns is None:
+        columns, weights = jacobian, weights / found.scale[:, None]
+    for block in np.split(directions, range(_BLOCK, len(directions), _BLOCK)):
+        moved = columns @ weights[:, block]
         moved /= np.maximum(np.abs(moved).max(axis=0), np.finfo(float).tiny)  # shares are relative: nothing overflows
+        known = np.isinf(found.singular_values[block])
         parts = noise.contributions(moved)
         if known.any():
-            rows = noise.noiseless @ moved[:, known]
-            parts[:, known] = np.abs(noise.noiseless.T) @ np.square(rows)
+            parts[:, known] = noise.known_contributions(moved[:, known])
         total = parts.sum(axis=0)
         parts /= np.where(total > 0.0, total, 1.0)
-        np.add.at(share[:, part], inputs, parts)
-        carriers[part] = _largest(parts, most).T
-    return share, carriers
+        share[:, block] = _sums(parts, inputs, len(share))
+        carriers[block] = _largest(parts, carriers.shape[1]).T
+    unknown = int(np.count_nonzero(~trusted))
+    note = (
+        f"{unknown} resolved directions are known too roughly for the shares of inputs in them (NaN), and the readings "
+        f"that carry them, to be right to {TOLERANCE:g}.",
+    )
+    return share, carriers, note if unknown else ()
 
 
-def _cleaned(jacobian: Array, noise: Whitening, found: Directions) -> Array | None:
-    """Return what resolved directions move, (readings, resolved), where strong ones drown weak ones; else None.
-
-    A direction is known to rounding, and times the strongest singular value that can exceed a weak one. What the
-    directions move is orthogonal once whitened: made so from the strongest on, each is freed of those before it.
-    """
-    values = found.singular_values[: found.rank]
-    finite = values[np.isfinite(values)]
-    if len(noise.noiseless) or not finite.size or finite.min() > GRADED_SHARES * finite.max():
-        return None
-    from scipy.linalg import solve_triangular
-
-    moved = jacobian @ found.directions[: found.rank].T
-    whitened = moved * noise.scale[:, None] if noise.forward is None else noise.forward @ moved
-    triangle = np.linalg.qr(whitened, mode="r")
-    return np.asarray(solve_triangular(triangle, moved.T, trans="T").T)
+def _sums(parts: Array, inputs: NDArray[np.int64], count: int) -> Array:
+    """Add up the rows of each input."""
+    if len(parts) == count and (inputs == np.arange(count)).all():
+        return parts
+    order = np.argsort(inputs, kind="stable")
+    first = np.flatnonzero(np.diff(inputs[order], prepend=-1))
+    sums = np.zeros((count, parts.shape[1]))
+    sums[inputs[order[first]]] = np.add.reduceat(parts[order], first, axis=0)
+    return sums
 
 
-def _largest(parts: Array, most: int) -> npt.NDArray[np.int64]:
+def _largest(parts: Array, most: int) -> NDArray[np.int64]:
     """Return the rows of the largest entries of each column, largest first."""
     first = np.argpartition(-parts, most - 1, axis=0)[:most]
     order = np.argsort(-np.take_along_axis(parts, first, axis=0), axis=0, kind="stable")
@@ -73,12 +73,7 @@ def _largest(parts: Array, most: int) -> npt.NDArray[np.int64]:
 
 
 def groups_alone(
-    jacobian: Array,
-    error: Array | None,
-    noise: Whitening,
-    groups: tuple[str, ...],
-    gauge: Array,
-    whole: Directions,
+    condensed: Condensed, groups: tuple[str, ...], gauge: Array, whole: Directions
 ) -> tuple[tuple[str, ...], Array]:
     """Resolve each group of columns by itself, the other parameters held fixed."""
     names = tuple(dict.fromkeys(groups))
@@ -91,9 +86,8 @@ def groups_alone(
         within = gauge_within(gauge, member)
         inside = len(within)
         if not member.all():
-            part = jacobian[:, member]
-            found = resolve(part, None if error is None else error[:, member], noise)
-            found, _ = in_own_units(found, part, noise, within, False)
+            part = condensed.columns(member)
+            found, _ = in_own_units(resolve(part), part, within)
         values = found.singular_values[: found.rank]
         best = 1.0 / values[0] if found.rank else np.inf
         worst = 1.0 / values[-1] if found.rank == size - inside and found.rank else np.inf

@@ -1,0 +1,107 @@
+"""Numbers, names and coefficients that a user gives to the probe, checked; every error names the argument."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: Largest number of an input, in readings: a table of shares has a row for every number up to the largest.
+_INPUTS = 100
+
+
+def real_number(value: Any, argument: str) -> float:
+    """Return a float, or raise a TypeError; text is no number."""
+    array = reals(value, argument, f"must be a real number; got {_shown(value)}")
+    if array.ndim:
+        msg = f"{argument} must be one real number; got {_shown(value)}"
+        raise TypeError(msg)
+    return float(array)
+
+
+def reals(values: Any, argument: str, rule: str | None = None) -> Array:
+    """Return real numbers of any shape as a fresh float64 array, or raise a TypeError."""
+    msg = f"{argument} {rule or f'must be real numbers; got {_shown(values)}'}"
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biuf":
+            return np.array(array, dtype=np.float64)
+        if array.dtype.kind != "O" or any(isinstance(entry, str | bytes) for entry in array.flat):
+            raise TypeError(msg)
+        return np.array([float(entry) for entry in array.flat], dtype=np.float64).reshape(array.shape)
+    except (TypeError, ValueError, OverflowError) as error:  # ragged, None, complex, or beyond the floats
+        raise TypeError(msg) from error
+
+
+def coefficients(values: Any, names: tuple[str, ...], argument: str) -> Array:
+    """Return one finite number for each parameter, (P,), from an array or from a mapping of some names to numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When an entry is no finite real number, their number does not fit, or a name is unknown.
+    """
+    if isinstance(values, Mapping):
+        unknown = next((name for name in values if name not in names), None)
+        if unknown is not None:
+            msg = f"{argument} names {unknown!r}, which is no parameter; the names are {', '.join(names[:8])}"
+            raise ValueError(msg)
+        values = [real_number(values.get(name, 0.0), f"{argument}[{name!r}]") for name in names]
+    vector = reals(values, argument)
+    if vector.shape != (len(names),):
+        msg = f"{argument} must have one entry for each of the {len(names)} parameters; got shape {vector.shape}"
+        raise ValueError(msg)
+    if not np.isfinite(vector).all():
+        i = int(np.argmin(np.isfinite(vector)))
+        msg = f"{argument} must be finite; got {vector[i]} for {names[i]}"
+        raise ValueError(msg)
+    return vector
+
+
+def words(given: Any, count: int, argument: str) -> tuple[str, ...]:
+    """Return one name for each parameter, in their order."""
+    ordered = isinstance(given, Sequence | np.ndarray) or hasattr(given, "to_numpy")  # a pandas Index has an order, too
+    msg = f"{argument} must be a list of one word for each of the {count} parameters; got {_shown(given)}"
+    if isinstance(given, str | bytes) or not ordered:
+        raise TypeError(msg)
+    if len(given) != count:
+        raise ValueError(msg)
+    return tuple(str(word) for word in given)
+
+
+def numbers_of_inputs(inputs: Any, readings: int) -> NDArray[np.int64]:
+    """Return the input that each reading belongs to, (readings,).
+
+    Raises
+    ------
+    ValueError
+        When they are not as many nonnegative integers, or so large that no table could have a row for each input.
+    """
+    try:
+        array = np.asarray(inputs)
+    except ValueError as error:
+        msg = f"inputs must be whole numbers, one for each of the {readings} readings; got {_shown(inputs)}"
+        raise ValueError(msg) from error
+    if array.shape != (readings,) or array.dtype.kind not in "iu":
+        msg = (
+            f"inputs must be whole numbers, one for each of the {readings} readings; "
+            f"got dtype {array.dtype}, shape {array.shape}"
+        )
+        raise ValueError(msg)
+    if array.min() < 0:
+        msg = f"inputs must be nonnegative; got {array.min()}"
+        raise ValueError(msg)
+    if array.max() >= _INPUTS * (readings + 1):
+        msg = (
+            f"inputs must number the inputs from 0; got {array.max()} for {readings} readings: "
+            "numpy.unique(inputs, return_inverse=True) numbers them anew"
+        )
+        raise ValueError(msg)
+    return array.astype(np.int64)
+
+
+def _shown(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
