@@ -51,20 +51,36 @@ class Record:
 
         Raises
         ------
-        ValueError
-            When a field is missing or unknown: the message names it.
+        TypeError, ValueError
+            When `fields` is no dict, or a field is missing or unknown: the message names it.
         """
+        if not isinstance(fields, dict):
+            msg = f"{cls.__name__} must come from a dict of its fields; got {type(fields).__name__}"
+            raise TypeError(msg)
         known = cls._fields()
-        wrong = set(known) ^ set(fields)
-        if wrong:
-            msg = f"{cls.__name__} needs the fields {', '.join(known)}; missing or unknown: {', '.join(sorted(wrong))}"
+        missing = [name for name in known if name not in fields]
+        unknown = [str(name) for name in fields if name not in known]
+        if missing or unknown:
+            said = [
+                f"{what} {', '.join(names)}"
+                for what, names in (("misses", missing), ("does not know", unknown))
+                if names
+            ]
+            msg = f"{cls.__name__} {' and '.join(said)}"
             raise ValueError(msg)
         return cls(**{name: _restored(value, known[name]) for name, value in fields.items()})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Rebuild a record from `to_json`; raises ValueError as `from_dict`, and when the text is no JSON object."""
-        fields = json.loads(text)
+        try:
+            fields = json.loads(text)
+        except TypeError as error:
+            msg = f"{cls.__name__} must come from JSON text; got {type(text).__name__}"
+            raise TypeError(msg) from error
+        except ValueError as error:
+            msg = f"{cls.__name__} must come from JSON text; got {text!r:.60}: {error}"
+            raise ValueError(msg) from error
         if not isinstance(fields, dict):
             msg = f"{cls.__name__} must come from a JSON object; got {type(fields).__name__}"
             raise ValueError(msg)

@@ -118,7 +118,7 @@ def test_a_missing_or_unknown_field_is_named():
     fields = exact_at_the_lower_end().to_dict()
     del fields["rmse"]
     fields["rsme"] = [1.0]
-    with pytest.raises(ValueError, match=r"^Recovery needs the fields theta, .*; missing or unknown: rmse, rsme$"):
+    with pytest.raises(ValueError, match=r"^Recovery misses rmse and does not know rsme$"):
         estim.Recovery.from_dict(fields)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import coefficients, real_number
 from estim.probe.calls import Calls, first_calls
 from estim.probe.derivatives import scales_of
 from estim.probe.models import Probed, as_callable, probe
@@ -86,7 +87,7 @@ def response_along(
     (0.953531, 0.612257)
     """
     found, calls = _start(model, bank, params, names)
-    unit = _vector(direction, found.names, "direction")
+    unit = _step(direction, found.names, "direction")
     unit = unit / np.linalg.norm(unit)
     low, high = _domain(lower, upper)
     noise = None if sigma is None else _noisy(sigma, found.total)
@@ -160,7 +161,7 @@ def linearity(
     (50.0, 62.5, 1.25)
     """
     found, calls = _start(model, bank, params, names)
-    change = _vector(delta, found.names, "delta")
+    change = _step(delta, found.names, "delta")
     noise = _noisy(sigma, found.total)
     moved = calls(found.parameters + change)
     if not np.isfinite(moved).all():
@@ -190,24 +191,16 @@ def _start(model: Any, bank: Any, params: Any, names: Any) -> tuple[Probed, Call
     return found, first_calls(called, whole, parameters).calls
 
 
-def _vector(values: npt.ArrayLike | Mapping[str, float], names: tuple[str, ...], argument: str) -> Array:
-    if isinstance(values, Mapping):
-        unknown = sorted(set(values) - set(names))
-        if unknown:
-            msg = f"{argument} names {unknown[0]!r}, which is no parameter; the names are {', '.join(names[:8])}"
-            raise ValueError(msg)
-        values = [values.get(name, 0.0) for name in names]
-    vector = np.asarray(values, dtype=np.float64)
-    if vector.shape != (len(names),) or not np.isfinite(vector).all() or not vector.any():
-        msg = (
-            f"{argument} must have one finite entry for each of the {len(names)} parameters, not all 0; got {values!r}"
-        )
+def _step(values: npt.ArrayLike | Mapping[str, float], names: tuple[str, ...], argument: str) -> Array:
+    vector = coefficients(values, names, argument)
+    if not vector.any():
+        msg = f"{argument} must not be 0 in all of its {len(names)} entries"
         raise ValueError(msg)
     return vector
 
 
 def _domain(lower: float, upper: float) -> tuple[float, float]:
-    low, high = float(lower), float(upper)
+    low, high = real_number(lower, "lower"), real_number(upper, "upper")
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         msg = f"lower and upper must be finite, lower below upper; got {lower!r} and {upper!r}"
         raise ValueError(msg)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import numbers_of_inputs, reals, words
 from estim.probe.models import Probed
 
 Array = npt.NDArray[np.float64]
@@ -27,17 +28,17 @@ def probe_matrix(
     if jac_error is None:
         error = None
     else:
-        error = np.broadcast_to(np.asarray(jac_error, dtype=np.float64), values.shape)
+        error = _errors(jac_error, values.shape)
         if not (error >= 0.0).all():
             msg = "jac_error must not be negative or NaN"
             raise ValueError(msg)
     if error is not None and exact is not None:
         msg = "jac_error is for floats; exact entries have none"
         raise ValueError(msg)
-    owner = np.arange(readings) if inputs is None else _labels(inputs, readings)
+    owner = np.arange(readings) if inputs is None else numbers_of_inputs(inputs, readings)
     kept = _kept(values, nan_policy)
     point = np.full(count, np.nan) if parameters is None else _parameters(parameters, count)
-    named = _words(names, count, "names") or tuple(f"theta[{j}]" for j in range(count))
+    named = tuple(f"theta[{j}]" for j in range(count)) if names is None else words(names, count, "names")
     if len(set(named)) < count:
         twice = next(name for name in named if named.count(name) > 1)
         msg = f"names must differ; got {twice!r} twice"
@@ -48,15 +49,28 @@ def probe_matrix(
     return Probed(
         readings=np.full(int(kept.sum()), np.nan), jacobian=values if whole else values[kept],
         error=None if error is None else error[kept], parameters=point,
-        names=named, groups=_words(groups, count, "groups") or ("all",) * count, inputs=owner[kept],
+        names=named, groups=("all",) * count if groups is None else words(groups, count, "groups"), inputs=owner[kept],
         derivative="given", tangents=None, exact=None if exact is None else exact[kept], notes=notes,
         kept=np.flatnonzero(kept), total=readings,
     )  # fmt: skip
 
 
+def _errors(jac_error: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
+    given = reals(jac_error, "jac_error")
+    try:
+        return np.broadcast_to(given, shape)
+    except ValueError as error:
+        msg = f"jac_error must have the jacobian's shape {shape}, or be broadcast to it; got shape {given.shape}"
+        raise ValueError(msg) from error
+
+
 def _read(jacobian: Any) -> tuple[Array, npt.NDArray[np.object_] | None]:
     """Return the float64 view, and the exact entries where there are any that are not floats."""
-    array = np.asarray(jacobian)
+    try:
+        array = np.asarray(jacobian)
+    except ValueError as error:
+        msg = f"jacobian must have shape (readings, parameters), its rows of one length; got {jacobian!r:.60}"
+        raise ValueError(msg) from error
     if array.dtype.kind in "OUS":
         from estim.arithmetic import as_float, read_entries
 
@@ -81,7 +95,7 @@ def _nonempty(values: Array) -> Array:
 
 
 def _kept(values: Array, nan_policy: str) -> npt.NDArray[np.bool_]:
-    if nan_policy not in ("raise", "omit"):
+    if not isinstance(nan_policy, str) or nan_policy not in ("raise", "omit"):
         msg = f"nan_policy must be 'raise' or 'omit'; got {nan_policy!r}"
         raise ValueError(msg)
     if np.isinf(values).any():
@@ -98,27 +112,9 @@ def _kept(values: Array, nan_policy: str) -> npt.NDArray[np.bool_]:
     return kept
 
 
-def _labels(inputs: npt.ArrayLike, readings: int) -> npt.NDArray[np.int64]:
-    labels = np.asarray(inputs)
-    if labels.shape != (readings,) or labels.dtype.kind not in "iu" or (labels < 0).any():
-        got = f"{labels.dtype} {labels.shape}"
-        msg = f"inputs must have one nonnegative integer for each of the {readings} readings; got {got}"
-        raise ValueError(msg)
-    return labels.astype(np.int64)
-
-
 def _parameters(parameters: npt.ArrayLike, count: int) -> Array:
-    point = np.array(parameters, dtype=np.float64).ravel()  # a copy: the record must not follow the caller's array
+    point = reals(parameters, "parameters").ravel()  # a copy: the record must not follow the caller's array
     if point.shape != (count,):
         msg = f"parameters must have one entry for each of the {count} columns; got {point.size}"
         raise ValueError(msg)
     return point
-
-
-def _words(words: Sequence[str] | None, count: int, argument: str) -> tuple[str, ...]:
-    if words is None:
-        return ()
-    if isinstance(words, str) or len(words) != count:
-        msg = f"{argument} must have one word for each of the {count} parameters; got {words!r}"
-        raise ValueError(msg)
-    return tuple(str(word) for word in words)

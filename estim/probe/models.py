@@ -1,6 +1,6 @@
 """What can be probed: any model, as readings, Jacobian and a bound of its error."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.attention import Network
+from estim.probe.arguments import numbers_of_inputs
 from estim.probe.batches import Batches
 from estim.probe.calls import First, first_calls, require_inputs, restricted, without_readings
 from estim.probe.derivatives import Derivative, Workers, differentiate
@@ -95,13 +96,16 @@ def probe(
         When an argument does not fit, the model refuses the bank, is not deterministic, or gives readings or
         derivatives that are not finite under ``nan_policy="raise"``: the message says which.
     """
-    if nan_policy not in ("raise", "omit"):
+    if not isinstance(nan_policy, str) or nan_policy not in ("raise", "omit"):
         msg = f"nan_policy must be 'raise' or 'omit'; got {nan_policy!r}"
         raise ValueError(msg)
+    if jac is not None and not callable(jac):
+        msg = f"jac must be a callable jac(params, bank) -> derivatives; got {jac!r:.60}"
+        raise TypeError(msg)
     options = _Options(params, jac, names, groups, nan_policy == "omit", workers, progress)
     one = _choose(model, options)
     found = _with_notes(_by_batch(one, bank) if isinstance(bank, Batches) else one(bank))
-    return found if inputs is None else replace(found, inputs=_checked_inputs(inputs, found))
+    return found if inputs is None else replace(found, inputs=numbers_of_inputs(inputs, found.total)[found.kept])
 
 
 def _with_notes(found: Probed) -> Probed:
@@ -152,7 +156,7 @@ def _choose(model: Any, options: _Options) -> Callable[[Any], Probed]:
         raise TypeError(_unknown(model))
     if options.params is None:
         msg = "params must be given with a callable model; got None"
-        raise ValueError(msg)
+        raise TypeError(msg)
     parameters = options.read(options.params)
     return lambda bank: _probe_callable(model, bank, parameters, options)
 
@@ -187,7 +191,7 @@ def as_callable(model: Any, bank: Any, params: Any, names: Any = None) -> tuple[
         raise TypeError(msg)
     if params is None:
         msg = "params must be given with a callable model; got None"
-        raise ValueError(msg)
+        raise TypeError(msg)
     return _whole(model, bank), options.read(params), bank
 
 
@@ -224,7 +228,11 @@ def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters
     if options.jac is None:
         derivative = differentiate(first, parameters, options.workers, options.progress)
         return _finished(first, derivative, None, parameters, options)
-    given = options.jac(parameters.rebuild(parameters.values), bank)
+    try:
+        given = options.jac(parameters.rebuild(parameters.values), bank)
+    except Exception as error:
+        msg = f"jac raised {error!r} for this bank"
+        raise ValueError(msg) from error
     jacobian, exact = read_jacobian(given, parameters, first)
     check_jacobian(jacobian, first, parameters)
     return _finished(first, Derivative(jacobian, None, "given", ()), exact, parameters, options)
@@ -235,12 +243,33 @@ def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
     parameters = options.read(held, "model.parameters")
     if callable(model):
         first = _first(_Evaluated(model), bank, parameters, options)
+        given = _own_jacobian(model, bank)
     else:
         require_inputs(bank)
-        first = without_readings(len(np.asarray(model.jacobian(bank), dtype=object)), parameters)
-    jacobian, exact = read_jacobian(model.jacobian(bank), parameters, first)
+        given = _own_jacobian(model, bank)
+        first = without_readings(_rows_of(given), parameters)
+    jacobian, exact = read_jacobian(given, parameters, first)
     derivative = Derivative(jacobian, None, "exact", ())
     return _finished(first, derivative, exact, parameters, options)
+
+
+def _own_jacobian(model: Any, bank: Any) -> Any:
+    try:
+        return model.jacobian(bank)
+    except Exception as error:
+        msg = f"{type(model).__name__}.jacobian raised {error!r} for this bank"
+        raise ValueError(msg) from error
+
+
+def _rows_of(jacobian: Any) -> int:
+    """Return how many readings a Jacobian, a matrix or nested like the parameters, has derivatives of."""
+    while isinstance(jacobian, Mapping) and jacobian:
+        jacobian = next(iter(jacobian.values()))
+    try:
+        return len(jacobian)
+    except TypeError as error:
+        msg = f"jacobian(bank) must return (readings, P) or be nested like the parameters; got {jacobian!r:.60}"
+        raise TypeError(msg) from error
 
 
 def _probe_network(network: Network, bank: Any, options: _Options) -> Probed:
@@ -322,17 +351,3 @@ def _by_batch(one: Callable[[Any], Probed], bank: Batches) -> Probed:
             msg = f"batch {number}: {error}"
             raise type(error)(msg) from error
     return stacked(parts)
-
-
-def _checked_inputs(inputs: Any, found: Probed) -> NDArray[np.int64]:
-    array = np.asarray(inputs)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) != found.total:
-        msg = (
-            f"inputs must be whole numbers, one for each of the {found.total} readings; "
-            f"got dtype {array.dtype}, shape {array.shape}"
-        )
-        raise ValueError(msg)
-    if array.min() < 0:
-        msg = f"inputs must be nonnegative; got {array.min()}"
-        raise ValueError(msg)
-    return array[found.kept].astype(np.int64)

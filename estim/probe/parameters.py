@@ -1,12 +1,14 @@
 """Parameters of any shape as one float64 vector, and back."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from estim.probe.arguments import words
 
 Array = npt.NDArray[np.float64]
 
@@ -26,6 +28,8 @@ class Leaf:
 
     def rebuild(self, vector: npt.NDArray[Any]) -> Any:
         """Return the value with entries of the vector, as a fresh number or array."""
+        if hasattr(self.value, "columns"):
+            return type(self.value)(vector[self.places], index=self.value.index, columns=self.value.columns)
         if hasattr(self.value, "index") and hasattr(self.value, "to_numpy"):
             return type(self.value)(vector[self.places], index=self.value.index, name=self.value.name)
         entries = vector[self.places]
@@ -117,17 +121,16 @@ def read_parameters(
 
 
 def _labels(given: Sequence[str] | None, default: list[str], argument: str) -> tuple[str, ...]:
-    if given is None:
-        return tuple(default)
-    if isinstance(given, str) or len(given) != len(default):
-        msg = f"{argument} must have one entry for each of the {len(default)} parameters; got {given!r}"
-        raise ValueError(msg)
-    return tuple(str(label) for label in given)
+    return tuple(default) if given is None else words(given, len(default), argument)
 
 
 def _groups(given: Any, default: list[str], names: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(given, Mapping):
         return _labels(given, default, "groups")
+    for group, members in given.items():
+        if isinstance(members, str) or not isinstance(members, Iterable):
+            msg = f"groups must map each group to a list of names; got {members!r:.60} for {group!r}"
+            raise TypeError(msg)
     home = {str(name): str(group) for group, members in given.items() for name in members}
     wrong = sorted(set(names) ^ set(home))
     if wrong or sum(len(members) for members in given.values()) != len(names):
@@ -163,7 +166,7 @@ class _Reader:
         return self._leaf(value, name or ROOT, group or ROOT)
 
     def _leaf(self, value: Any, name: str, group: str) -> Leaf:
-        labels = getattr(value, "index", None) if hasattr(value, "to_numpy") else None
+        labels = _labels_of(value)
         array = np.asarray(value)
         numbers = self._numbers(array, name)
         # Only memory that the caller holds can be shared; a number has none.
@@ -175,7 +178,7 @@ class _Reader:
                 place = len(self.values)
                 self.values.append(number)
                 self.names.append(_entry_name(name, index, labels))
-                self.groups.append(group)
+                self.groups.append(str(labels[1][index[1]]) if len(labels) == 2 and group == ROOT else group)
                 if key is not None:
                     self._seen[key] = place
             places.append(place)
@@ -204,10 +207,18 @@ def _join(name: str, key: str) -> str:
     return f"{name}.{key}" if name else key
 
 
-def _entry_name(name: str, index: tuple[int, ...], labels: Any) -> str:
-    if labels is not None:
-        return str(labels[index[0]]) if name == ROOT else f"{name}[{labels[index[0]]}]"
-    return f"{name}[{', '.join(map(str, index))}]" if index else name
+def _labels_of(value: Any) -> list[Any]:
+    """Return the labels of a pandas Series, or of the rows and the columns of a DataFrame; nothing for the rest."""
+    if not (hasattr(value, "to_numpy") and hasattr(value, "index")):
+        return []
+    return [value.index, value.columns] if hasattr(value, "columns") else [value.index]
+
+
+def _entry_name(name: str, index: tuple[int, ...], labels: list[Any]) -> str:
+    if not labels:
+        return f"{name}[{', '.join(map(str, index))}]" if index else name
+    words = [str(axis[i]) for axis, i in zip(labels, index, strict=True)]
+    return ".".join(words) if name == ROOT else f"{name}[{', '.join(words)}]"
 
 
 def _addresses(array: npt.NDArray[Any]) -> list[tuple[int, int] | None]:

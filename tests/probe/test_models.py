@@ -280,7 +280,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("arguments", "kind", "message"),
         [
-            ((model, X, None), ValueError, "params must be given with a callable model; got None"),
+            ((model, X, None), TypeError, "params must be given with a callable model; got None"),
             ((model, [], [1.0, 2.0]), ValueError, r"bank must hold at least one input; got \[\]"),
             ((model, X[:0], [1.0, 2.0]), ValueError, "bank must hold at least one input"),
             ((lambda t, x: [], X, [1.0]), ValueError, r"the model must return at least one reading; got \[\]"),

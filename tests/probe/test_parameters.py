@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,10 +148,9 @@ def test_what_is_no_parameter_is_refused(params, kind, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"names": ["a"]}, r"names must have one entry for each of the 2 parameters; got \['a'\]"),
-        ({"names": "ab"}, "names must have one entry for each of the 2 parameters; got 'ab'"),
+        ({"names": ["a"]}, r"names must be a list of one word for each of the 2 parameters; got \['a'\]"),
         ({"names": ["a", "a"]}, "names must be distinct; got 'a' more than once"),
-        ({"groups": ["g"]}, "groups must have one entry for each of the 2 parameters"),
+        ({"groups": ["g"]}, "groups must be a list of one word for each of the 2 parameters"),
         ({"groups": {"g": ["theta[0]"]}}, r"groups must hold every parameter once; missing or unknown: theta\[1\]"),
         (
             {"groups": {"g": ["theta[0]", "theta[1]"], "h": ["theta[1]"]}},
@@ -161,3 +161,29 @@ def test_what_is_no_parameter_is_refused(params, kind, message):
 def test_names_and_groups_must_fit(options, message):
     with pytest.raises(ValueError, match=message):
         read_parameters([1.0, 2.0], **options)
+
+
+@pytest.mark.parametrize("given", ["ab", {"a", "b"}, 3, None.__class__, (word for word in "ab")])
+@pytest.mark.parametrize("argument", ["names", "groups"])
+def test_names_and_groups_are_ordered_lists_of_words(given, argument):
+    with pytest.raises(TypeError, match=f"{argument} must be a list of one word for each of the 2 parameters; got "):
+        read_parameters([1.0, 2.0], **{argument: given})
+
+
+def test_groups_map_to_lists_of_names():
+    with pytest.raises(TypeError, match="groups must map each group to a list of names; got 1.0 for 'g'"):
+        read_parameters([1.0, 2.0], groups={"g": 1.0})
+
+
+def test_a_table_is_named_by_its_rows_and_columns_and_comes_back_as_one():
+    frame = pd.DataFrame({"u": [1.0, 2.0], "v": [3.0, 4.0]}, index=["x", "y"])
+    found = read_parameters(frame)
+    assert found.names == ("x.u", "x.v", "y.u", "y.v")
+    assert found.groups == ("u", "v", "u", "v")
+    pd.testing.assert_frame_equal(found.rebuild(found.values), frame)
+    assert read_parameters({"w": frame}).names[0] == "w[x, u]"
+
+
+def test_a_table_of_words_is_refused():
+    with pytest.raises(TypeError, match="params must be real numbers, .* for theta"):
+        read_parameters(pd.DataFrame({"u": ["a"]}))

@@ -224,7 +224,7 @@ def test_failures_count_in_every_figure():
         ({"bounds": (0.6, 2.0)}, ValueError, r"rate = 0.5 is outside \[0.6, 2\]"),
         ({"workers": 0}, ValueError, "workers must be a positive integer"),
         ({"rng": -1}, ValueError, "rng must be None, a nonnegative seed"),
-        ({"params": None}, ValueError, "params must be given with a callable model; got None"),
+        ({"params": None}, TypeError, "params must be given with a callable model; got None"),
         ({"model": 3.0}, TypeError, "model must be a callable"),
         ({"model": lambda p, x: p["a"] * 0.0 * x}, ValueError, "must resolve a direction at params"),
         ({"workers": lambda f, items: []}, ValueError, "must yield one result for each of 1 calls; it yielded 0"),

@@ -173,9 +173,9 @@ class TestRecord:
     ("options", "message"),
     [
         ({"jac_error": -1.0}, "jac_error must not be negative"),
-        ({"names": ["a"]}, "names must have one word for each of the 2 parameters"),
+        ({"names": ["a"]}, "names must be a list of one word for each of the 2 parameters"),
         ({"names": ["a", "a"]}, "names must differ; got 'a' twice"),
-        ({"inputs": [0]}, "inputs must have one nonnegative integer for each of the 2 readings"),
+        ({"inputs": [0]}, "inputs must be whole numbers, one for each of the 2 readings"),
         ({"repeats": 0}, "repeats must be a positive integer; got 0"),
         ({"repeats": 3, "repeat_correlation": -0.6}, "repeat_correlation must lie between"),
         ({"rtol": -1.0}, "rtol must be finite and not negative; got -1.0"),
