@@ -3,7 +3,6 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,7 +170,7 @@ def test_names_and_groups_are_ordered_lists_of_words(given, argument):
 
 
 def test_groups_map_to_lists_of_names():
-    with pytest.raises(TypeError, match="groups must map each group to a list of names; got 1.0 for 'g'"):
+    with pytest.raises(TypeError, match=r"groups must map each group to a list of names; got 1.0 for 'g'"):
         read_parameters([1.0, 2.0], groups={"g": 1.0})
 
 
@@ -185,5 +184,5 @@ def test_a_table_is_named_by_its_rows_and_columns_and_comes_back_as_one():
 
 
 def test_a_table_of_words_is_refused():
-    with pytest.raises(TypeError, match="params must be real numbers, .* for theta"):
+    with pytest.raises(TypeError, match=r"params must be real numbers, .* for theta"):
         read_parameters(pd.DataFrame({"u": ["a"]}))
