@@ -138,7 +138,7 @@ class TestMatrices:
     @given(
         st.lists(st.sampled_from(CLOSE_AND_FAR), min_size=2, max_size=6), st.integers(1, 6), st.sampled_from([15, 50])
     )
-    @example([1, 3], 1, 50)  # Vectors right to more than float64 from the start.
+    @example([1, 2], 1, 50)  # Vectors right to more than float64 from the start.
     @example([1 + E20, 1 + E20, 3 * E20, E20**10, 0], 2, 15)  # A null vector beside a value far below the digits.
     @example([1 + E20, 1 + E20**2, E20, E20**10, 1, 1 + E20**2, E20], 3, 120)  # A repeated value within a cluster.
     @settings(max_examples=40, deadline=None)
