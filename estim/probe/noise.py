@@ -83,8 +83,9 @@ class Whitening:
 def norms_of(matrix: Array) -> Array:
     """Return the column norms without overflow or underflow."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
-    safe = np.where(largest > 0.0, largest, 1.0)
-    return np.asarray(safe * np.sqrt(np.square(matrix / safe).sum(axis=0)) * (largest > 0.0))
+    safe = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+    with np.errstate(over="ignore"):  # beside an infinity
+        return np.asarray(safe * np.sqrt(np.square(matrix / safe).sum(axis=0)) * (largest > 0.0))
 
 
 def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: float = 0.0) -> Whitening:

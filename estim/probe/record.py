@@ -83,8 +83,8 @@ class Sensitivity(Record):
     column_norms: Array
     """(parameters,) of the whitened Jacobian: what one unit of the parameter alone moves the readings."""
     input_share: Array
-    """(inputs, directions) share of each input in the squared singular value of a resolved direction; NaN where it may be
-    off by more than 0.01, 0 for directions not resolved."""
+    """(inputs, directions) share of each input in the squared singular value of a resolved direction; NaN where it may
+    be off by more than 0.01, 0 for directions not resolved."""
     carriers: npt.NDArray[np.int64]
     """(directions, up to 3) the readings that contribute most to a resolved direction; -1 where that is not known."""
     group_names: tuple[str, ...]
