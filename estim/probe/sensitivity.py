@@ -1,6 +1,6 @@
 """What a monitor can see: which directions of parameter space its readings resolve, and which they are blind to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -8,6 +8,7 @@ import numpy.typing as npt
 from estim.attention import Network
 from estim.probe.assemble import assemble, certified_directions, noise_of
 from estim.probe.batches import Batches, joined
+from estim.probe.kinds import is_torch_module, require_left_out
 from estim.probe.models import probe
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, generator
@@ -34,18 +35,22 @@ def sensitivity(
     workers: Any = 1,
     rng: Seed = None,
     progress: bool = False,
+    readings: Callable[..., Any] | None = None,
+    dtype: Any = None,
+    keep: int = 0,
 ) -> Sensitivity:
     """Find what a monitor can see: which parameter directions these readings resolve at this noise, and which not.
 
     Parameters
     ----------
-    model : callable, attention.Network, fitted statsmodels result, or object with ``parameters`` and ``jacobian(bank)``
+    model : callable, torch module, Network, fitted statsmodels result, or object with ``parameters`` and ``jacobian``
         A callable is ``model(params, bank) -> readings``, an array of any shape or nested arrays; complex readings
         count their real and imaginary parts. It is never changed. Complex steps evaluate it about five times per
         parameter, differences 20 to 40 times, up to 400 for awkward ones.
     bank : any
         What the model takes, passed whole; `Batches` for one too large to hold. None for a statsmodels result: its
-        own data.
+        own data. For a torch module a tensor, a dict of tensors (as of a tokenizer), a tuple of them, a DataLoader, or
+        `Batches`; their first axis is the inputs.
     sigma : float, array_like of shape (readings,) or (readings, readings), or scipy.stats.Covariance
         Noise of the readings: one standard deviation, one for each reading (zero is legal), or a covariance.
     params : array_like, or nested dict and list of them
@@ -61,7 +66,8 @@ def sensitivity(
     smallest_change : float or array_like of shape (parameters,), optional
         Smallest change of interest, in the parameters' units; a direction whose floor exceeds it is WEAK.
     names, groups : sequence of str, (parameters,), optional
-        In place of those found in `params`.
+        In place of those found in `params`. Groups of a torch module: "layers", by the path of the module that owns a
+        parameter (when left out); one for each of its tensors; or a mapping from group to names of tensors or modules.
     inputs : array_like of int, (readings,), optional
         Which input each reading belongs to; by default the first axis of the readings.
     rtol, atol : float, optional
@@ -78,6 +84,13 @@ def sensitivity(
         Nothing is drawn for models that fit in memory; checked all the same, for those that will not.
     progress : bool
         Whether to show a progress bar.
+    readings : callable, optional
+        For a torch module: ``readings(module, inputs) -> tensor``, such as the logit of a class, a score, or a probe
+        on a hidden layer; by default the module's output.
+    dtype : torch.dtype, optional
+        For a torch module: probe a copy of it in this dtype, such as ``torch.float64``.
+    keep : int
+        For a large torch module: how many of the strongest, and of the weakest resolved, directions to keep.
 
     Returns
     -------
@@ -112,6 +125,16 @@ def sensitivity(
     True
     """
     generator(rng)
+    if is_torch_module(model):
+        from estim.probe.torch.sensitivity import Asked, sensitivity_of_module
+
+        require_left_out(params=params, jac=jac, digits=digits)
+        asked = Asked(readings, groups, names, inputs, dtype, keep, nan_policy, progress)
+        return sensitivity_of_module(
+            model, bank, sigma, asked, symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation,
+            smallest_change=smallest_change, rtol=rtol, atol=atol,
+        )  # fmt: skip
+    require_left_out(readings=readings, dtype=dtype, keep=keep or None)
     if digits is not None:
         _require_network(model)
     probed = probe(

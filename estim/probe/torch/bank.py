@@ -1,0 +1,138 @@
+"""A bank of inputs for a module: tensors, dicts and tuples of them, or batches of those."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from estim.probe.batches import Batches
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Batches, each as the module takes it."""
+
+    batches: Callable[[], Iterator[Any]]
+    """Returns a fresh iterator."""
+    whole: bool
+    """Whether it is one batch, given as such."""
+
+
+def read_bank(bank: Any, device: Any, dtype: Any) -> Bank:
+    """Return a bank whose batches are on the model's device; floats of arrays, or of all when asked, in its dtype.
+
+    Parameters
+    ----------
+    bank : Tensor, array, mapping or tuple of them, DataLoader, or Batches
+        The first axis is the inputs.
+    device : torch.device
+        The model's.
+    dtype : tuple of torch.dtype and bool
+        The model's, and whether tensors are to be cast to it, too.
+
+    Raises
+    ------
+    TypeError
+        When the bank is none of these.
+    ValueError
+        When it is empty, on another device, or its DataLoader shuffles.
+    """
+    kind, cast = dtype
+    prepare = _Prepare(device, kind, cast)
+    if isinstance(bank, Batches):
+        return Bank(lambda: (prepare(batch) for batch in bank), False)
+    if isinstance(bank, torch.utils.data.DataLoader):
+        if isinstance(bank.sampler, torch.utils.data.RandomSampler):
+            msg = "bank must come in the same order each time; got a DataLoader with shuffle=True"
+            raise ValueError(msg)
+        return Bank(lambda: _loaded(bank, prepare), False)
+    one = prepare(bank)
+    if length(one) == 0:
+        msg = f"bank must hold at least one input; got {_shape(one)}"
+        raise ValueError(msg)
+    return Bank(lambda: iter([one]), True)
+
+
+def _loaded(loader: Any, prepare: "_Prepare") -> Iterator[Any]:
+    empty = True
+    for batch in loader:
+        empty = False
+        yield prepare(batch)
+    if empty:
+        msg = "bank must hold at least one input; the DataLoader gave no batch"
+        raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class _Prepare:
+    device: Any
+    kind: Any
+    cast: bool
+
+    def __call__(self, batch: Any) -> Any:
+        if isinstance(batch, torch.Tensor):
+            return self._tensor(batch)
+        if isinstance(batch, np.ndarray):
+            array = torch.as_tensor(np.array(batch), device=self.device)  # a copy: torch warns of read-only arrays
+            return array.to(self.kind) if array.is_floating_point() else array
+        if isinstance(batch, Mapping):
+            return {name: self._entry(value) for name, value in batch.items()}
+        if isinstance(batch, tuple | list) and any(isinstance(value, torch.Tensor | np.ndarray) for value in batch):
+            return tuple(self._entry(value) for value in batch)
+        if isinstance(batch, list) or batch is None or isinstance(batch, str | int | float):
+            msg = (
+                "bank must be a tensor, a dict or tuple of tensors, a DataLoader or estim.Batches; "
+                f"got {type(batch).__name__}"
+            )
+            raise TypeError(msg)
+        return batch
+
+    def _entry(self, value: Any) -> Any:
+        return self(value) if isinstance(value, torch.Tensor | np.ndarray | Mapping) else value
+
+    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device != self.device:
+            msg = f"bank must be on the device of the model, {self.device}; got {tensor.device}"
+            raise ValueError(msg)
+        return tensor.to(self.kind) if self.cast and tensor.is_floating_point() else tensor
+
+
+def mapped(batch: Any, function: Callable[[torch.Tensor], Any]) -> Any:
+    """Apply a function to every tensor of a batch."""
+    if isinstance(batch, torch.Tensor):
+        return function(batch)
+    if isinstance(batch, Mapping):
+        return {name: mapped(value, function) for name, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(mapped(value, function) for value in batch)
+    return batch
+
+
+def length(batch: Any) -> int | None:
+    """Return the number of inputs, where all tensors of the batch agree on it."""
+    sizes: set[int | None] = set()
+    mapped(batch, lambda tensor: sizes.add(len(tensor) if tensor.ndim else None))
+    return next(iter(sizes)) if len(sizes) == 1 else None
+
+
+def sliced(batch: Any, start: int, stop: int) -> Any:
+    """Return some inputs of a batch whose tensors all have as many."""
+    return mapped(batch, lambda tensor: tensor[start:stop])
+
+
+def in_parts(batch: Any, size: int) -> Iterator[Any]:
+    """Yield a batch in parts of at most that many inputs; whole where its tensors disagree on their number."""
+    count = length(batch)
+    if count is None or count <= size:
+        yield batch
+        return
+    for start in range(0, count, size):
+        yield sliced(batch, start, start + size)
+
+
+def _shape(batch: Any) -> str:
+    shapes: list[str] = []
+    mapped(batch, lambda tensor: shapes.append(str(tuple(tensor.shape))))
+    return f"shape {', '.join(shapes)}"

@@ -1,0 +1,170 @@
+"""The readings of a module: called safely, checked, and what goes wrong put in a sentence."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from estim.probe.torch.bank import length, mapped, sliced
+from estim.probe.torch.parameters import Trainable
+from estim.probe.torch.untouched import Snapshot
+
+#: Two calls may differ by this many roundings of the largest reading: no more is the order of a sum.
+REPEATABLE = 1e4
+#: Inputs tried one by one when a model refuses a batch.
+_TRIED = 1000
+
+
+@dataclass
+class Subject:
+    """A module in eval mode with its readings."""
+
+    module: torch.nn.Module
+    function: Callable[..., Any] | None
+    parameters: Trainable
+    snapshot: Snapshot
+    notes: list[str] = field(default_factory=list)
+
+    def readings(self, batch: Any, where: str = "") -> torch.Tensor:
+        """Return the readings of a batch, (inputs, readings of each), with their graph; complex ones as two.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When the model raises, or returns something that is no tensor of readings.
+        """
+        output = self.values(batch, where)
+        if not output.requires_grad:
+            raise ValueError(where + _NO_GRADIENT)
+        return output
+
+    def values(self, batch: Any, where: str = "") -> torch.Tensor:
+        """Return the readings of a batch, (inputs, readings of each), whether they have a gradient or not."""
+        output = self._called(batch, where)
+        if not isinstance(output, torch.Tensor):
+            raise TypeError(where + _no_tensor(output))
+        if output.numel() == 0:
+            msg = f"{where}the model must return at least one reading; got shape {tuple(output.shape)}"
+            raise ValueError(msg)
+        output = output.reshape(len(output) if output.ndim else 1, -1)
+        if output.is_complex():
+            self._say("complex readings: of each input the real parts, then the imaginary parts")
+            output = torch.cat([output.real, output.imag], dim=1)
+        if not output.is_floating_point():
+            msg = f"{where}readings must be real numbers that change smoothly with the parameters; got {output.dtype}"
+            raise ValueError(msg)
+        return output
+
+    def checked(self, batch: Any, where: str = "") -> torch.Tensor:
+        """Return the readings of a batch, called twice to see whether they repeat; raises ValueError when not."""
+        state = torch.get_rng_state()
+        with torch.no_grad():
+            once = self.values(batch, where)
+        draws = not torch.equal(state, torch.get_rng_state())
+        self._look_for_writes()
+        again = self.readings(batch, where)
+        self._compare(once, again.detach(), draws, where)
+        return again
+
+    def _called(self, batch: Any, where: str) -> Any:
+        self.snapshot.rewind()
+        try:
+            return self.call(batch)
+        except Exception as error:
+            raise ValueError(where + self._refusal(batch, error)) from error
+
+    def call(self, batch: Any) -> Any:
+        """Call the model on a copy of the batch, which it may write into."""
+        given = mapped(batch, lambda tensor: tensor.detach().clone())
+        if self.function is not None:
+            return self.function(self.module, given)
+        if isinstance(given, Mapping):
+            return self.module(**given)
+        return self.module(*given) if isinstance(given, tuple) else self.module(given)
+
+    def _refusal(self, batch: Any, error: Exception) -> str:
+        said = f"the model raised {error!r} for this bank"
+        if isinstance(batch, tuple) and self.function is None:
+            said += (
+                f"; a tuple of {len(batch)} is given as {len(batch)} arguments: "
+                "readings=lambda model, inputs: ... takes another way"
+            )
+        count = length(batch)
+        if count is None or not 2 <= count <= _TRIED:
+            return said
+        for k in range(count):
+            try:
+                self.snapshot.rewind()
+                with torch.no_grad():
+                    self.call(sliced(batch, k, k + 1))
+            except Exception as cause:
+                return f"{said}; input {k} is the first that it refuses alone, too: {cause!r}"
+        return f"{said}; it accepts every input of the bank alone"
+
+    def _look_for_writes(self) -> None:
+        written = {id(tensor) for tensor in self.snapshot.written()}
+        names = [name for name, tensor in self.module.named_buffers() if id(tensor) in written]
+        if names:
+            self._say(f"the model writes into its buffers in eval mode, too ({', '.join(names)}): put back every time")
+
+    def _compare(self, once: torch.Tensor, again: torch.Tensor, draws: bool, where: str) -> None:
+        difference = (once - again).abs().nan_to_num(0.0)
+        finite = torch.where(again.isfinite(), again.abs(), torch.zeros_like(again))
+        largest = float(difference.max())
+        if largest > REPEATABLE * torch.finfo(again.dtype).eps * float(finite.max()):
+            place = int(difference.argmax())
+            why = (
+                "it draws random numbers in eval mode: a dropout without training=self.training?"
+                if draws
+                else "something in it changes from call to call"
+            )
+            pair = f"{float(once.flatten()[place]):.6g}, then {float(again.flatten()[place]):.6g}"
+            msg = (
+                f"{where}the model must be deterministic; two calls differ by up to {largest:.3g} "
+                f"(reading {place}: {pair}); {why}"
+            )
+            raise ValueError(msg)
+        if largest:
+            self._say(f"the model is not deterministic to the last bit: two calls differ by up to {largest:.3g}")
+
+    def _say(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def explained(error: Exception) -> str:
+    """Return what a failure of the derivative means."""
+    text = str(error)
+    if "inplace operation" in text or "in-place operation" in text:
+        return (
+            "the model overwrites a tensor that its derivative needs (an in-place operation, such as x += y or "
+            f"inplace=True): make that a new tensor; torch says: {text}"
+        )
+    return f"torch cannot differentiate the readings: {text}"
+
+
+def as_dtype(module: torch.nn.Module, dtype: Any) -> torch.nn.Module:
+    """Return a copy of a module in another dtype; raises ValueError when it cannot be copied."""
+    try:
+        return copy.deepcopy(module).to(dtype)
+    except Exception as error:
+        msg = f"dtype={dtype} needs a copy of the model, which cannot be copied: {error!r}"
+        raise ValueError(msg) from error
+
+
+def _no_tensor(output: Any) -> str:
+    fields = [str(name) for name in output] if isinstance(output, Mapping) else []
+    holds = f" holding {', '.join(fields)}" if fields else ""
+    pick = f"model(**inputs)[{fields[0]!r}]" if fields else "model(inputs)[0]"
+    return (
+        f"readings must be a tensor; the model returned {type(output).__name__}{holds}: "
+        f"say what is read, such as readings=lambda model, inputs: {pick}"
+    )
+
+
+_NO_GRADIENT = (
+    "readings must depend on the model's trainable parameters; these do not "
+    "(a detach, torch.no_grad, .data, or a reading of another model than the one given to it)"
+)

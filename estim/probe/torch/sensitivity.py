@@ -1,0 +1,151 @@
+"""`estim.sensitivity` of a torch module: what is asked is checked, and the way chosen that fits its size."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from estim.probe.assemble import assemble
+from estim.probe.calls import Calls, First, restricted
+from estim.probe.given import finite_rows
+from estim.probe.models import Probed
+from estim.probe.parameters import Parameters, read_parameters
+from estim.probe.record import Sensitivity
+from estim.probe.torch.bank import Bank, read_bank
+from estim.probe.torch.dense import batches_of, jacobian_of, measured_error, moved_jacobian
+from estim.probe.torch.parameters import Trainable, trainable
+from estim.probe.torch.readings import Subject, as_dtype
+from estim.probe.torch.untouched import untouched
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of `estim.sensitivity` that a module takes beyond sigma."""
+
+    readings: Callable[..., Any] | None
+    groups: Any
+    names: Any
+    inputs: Any
+    dtype: Any
+    keep: int
+    nan_policy: str
+    progress: bool
+
+
+def probe_module(module: Any, bank: Any, asked: Asked) -> Probed:
+    """Return the readings of a small module with their whole Jacobian.
+
+    In float64 the error of the Jacobian is estimated from two more at moved parameters; in a lower precision it is
+    measured beside a copy of the module in float64, entry by entry.
+    """
+    with opened(module, bank, asked) as (subject, batches):
+        kind = subject.parameters.tensors[0].dtype
+        parts = [_differentiated(subject, batch, where) for where, batch in batches_of(batches)]
+        doubled = None if kind == torch.float64 else _doubled(module, bank, asked, parts)
+        notes = subject.notes
+        if kind != torch.float64:
+            notes.append(_precision(kind, doubled is not None))
+        vector = _vector(subject.parameters, asked)
+    double: list[tuple[Any, Any]] = [(None, part[2]) for part in parts] if doubled is None else doubled
+    error = np.concatenate([measured_error(part[1], *twin, kind) for part, twin in zip(parts, double, strict=True)])
+    jacobian = np.concatenate([part[1] for part in parts])
+    first = _first(vector, [part[0] for part in parts], tuple(notes))
+    omit = asked.nan_policy == "omit"
+    left = restricted(first, finite_rows(first.readings[:, None], first, ("the reading",), omit))
+    columns = tuple(f"the derivative with respect to {name}" for name in vector.names)
+    left = restricted(left, finite_rows(jacobian[left.places], left, columns, omit))
+    return Probed(
+        readings=left.readings,
+        jacobian=jacobian[left.places],
+        error=error[left.places],
+        parameters=vector.values,
+        names=vector.names,
+        groups=vector.groups,
+        inputs=left.inputs,
+        derivative=f"autograd in {_name(kind)}",
+        tangents=None,
+        exact=None,
+        notes=(*vector.notes, *notes, *_omitted(len(left.readings), first.total)),
+        kept=left.places.astype(np.int64),
+        total=first.total,
+        bank_size=first.bank_size,
+    )
+
+
+def _omitted(left: int, total: int) -> tuple[str, ...]:
+    return (f"{total - left} of {total} readings are not finite and were left out",) if left < total else ()
+
+
+@contextmanager
+def opened(module: Any, bank: Any, asked: Asked) -> Iterator[tuple[Subject, Bank]]:
+    """Make a module, or its copy in another dtype, ready to be read, with its bank; it is left as it was found."""
+    copied = module if asked.dtype is None else as_dtype(module, asked.dtype)
+    parameters = trainable(copied, asked.groups)
+    device = parameters.tensors[0].device
+    batches = read_bank(bank, device, (parameters.tensors[0].dtype, asked.dtype is not None))
+    with untouched(copied) as snapshot:
+        yield Subject(copied, asked.readings, parameters, snapshot, list(parameters.notes)), batches
+
+
+def _differentiated(subject: Subject, batch: Any, where: str) -> tuple[Any, Any, Any]:
+    """Return readings, Jacobian, and its twins at parameters moved to both sides."""
+    subject.checked(batch, where)
+    readings, jacobian = jacobian_of(subject, batch, where)
+    return readings, jacobian, tuple(moved_jacobian(subject, batch, side, where) for side in (1.0, -1.0))
+
+
+def _doubled(module: Any, bank: Any, asked: Asked, parts: list[Any]) -> list[Any] | None:
+    """Return (Jacobian, its moved twins) for each batch of a copy in float64; None where the copy does not follow."""
+    double = replace(asked, dtype=torch.float64)
+    found = []
+    try:
+        with opened(module, bank, double) as (subject, batches):
+            for where, batch in batches_of(batches):
+                _, jacobian, moved = _differentiated(subject, batch, where)
+                found.append((jacobian, moved))
+    except (TypeError, ValueError):
+        return None
+    alike = all(one[0].shape == part[1].shape for one, part in zip(found, parts, strict=True))
+    return found if alike else None
+
+
+def _precision(kind: Any, measured: bool) -> str:
+    how = "beside a copy in float64" if measured else "by moving the parameters a little, as float64 is out of reach"
+    return f"derivatives are {_name(kind)}'s, their error measured {how}; dtype=torch.float64 probes a double copy"
+
+
+def _name(kind: Any) -> str:
+    return str(kind).removeprefix("torch.")
+
+
+def _vector(parameters: Trainable, asked: Asked) -> Parameters:
+    """Return the parameters as one vector with a name for each entry."""
+    pairs = list(zip(parameters.names, parameters.tensors, strict=True))
+    nested = {name: tensor.detach().to(torch.float64).cpu().numpy() for name, tensor in pairs}
+    groups = [group for (_, t), group in zip(pairs, parameters.groups, strict=True) for _ in range(t.numel())]
+    return read_parameters(nested, names=asked.names, groups=groups, argument="model")
+
+
+def _first(vector: Parameters, readings: list[Any], notes: tuple[str, ...]) -> First:
+    values = np.concatenate([part.ravel() for part in readings])
+    starts = np.cumsum([0, *(len(part) for part in readings)]).tolist()
+    inputs = np.concatenate(
+        [np.repeat(start + np.arange(len(part)), part.shape[1]) for start, part in zip(starts, readings, strict=False)]
+    )
+    calls = Calls(_not_called, None, vector, len(values), np.arange(len(values)))
+    return First(
+        calls=calls, readings=values, inputs=inputs.astype(np.int64), complex=False, spread=0.0, bank_size=starts[-1],
+        notes=notes,
+    )  # fmt: skip
+
+
+def _not_called(params: Any, bank: Any) -> Any:
+    raise NotImplementedError
+
+
+def sensitivity_of_module(module: Any, bank: Any, sigma: Any, asked: Asked, **options: Any) -> Sensitivity:
+    """Make the record of a module."""
+    return assemble(probe_module(module, bank, asked), sigma, **options)

@@ -1,0 +1,109 @@
+"""A user's module, used and given back exactly as it was found."""
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+#: Dictionaries inside a module whose entries a forward pass, or a reading, may replace.
+_TABLES = (
+    "_parameters",
+    "_buffers",
+    "_modules",
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+
+
+@contextmanager
+def untouched(module: torch.nn.Module) -> Iterator["Snapshot"]:
+    """Put a module in eval mode, with gradients on, and restore everything at the end, whatever happened.
+
+    Restored are training flags, attributes, hooks, buffers, parameters with their ``requires_grad`` and ``grad``, and
+    the state of the random number generators of torch, NumPy and Python.
+    """
+    snapshot = Snapshot(module)
+    devices = {tensor.device for tensor in snapshot.tensors if tensor.device.type == "cuda"}
+    with ExitStack() as stack:
+        stack.callback(snapshot.restore)
+        stack.enter_context(torch.random.fork_rng([device.index for device in devices]))
+        stack.enter_context(_other_generators())
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        # Not module.eval(), which a subclass may have made into something else.
+        for part in snapshot.parts:
+            part.training = False
+        yield snapshot
+
+
+class Snapshot:
+    """Everything a module holds, and its way back."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.parts = list(module.modules())
+        self._attributes = [dict(part.__dict__) for part in self.parts]
+        self._tables = [
+            {name: dict(part.__dict__[name]) for name in _TABLES if name in part.__dict__} for part in self.parts
+        ]
+        self.parameters = list(module.parameters())
+        self.buffers = dict(module.named_buffers())
+        self.tensors = [*self.parameters, *self.buffers.values()]
+        self._flags = [(tensor.requires_grad, tensor.grad) for tensor in self.tensors]
+        self._grads = [None if grad is None else grad.detach().clone() for _, grad in self._flags]
+        self._values = [tensor.detach().clone() for tensor in self.tensors]
+        self._versions = [tensor._version for tensor in self.tensors]
+
+    def written(self) -> list[torch.Tensor]:
+        """Return the parameters and buffers that something wrote into since the last time."""
+        pairs = zip(self.tensors, self._versions, strict=True)
+        return [tensor for tensor, version in pairs if tensor._version != version]
+
+    def rewind(self, *, thorough: bool = False) -> None:
+        """Give parameters and buffers their values back; `thorough` compares bits, as ``.data`` writes unseen."""
+        with torch.no_grad():
+            for k, (tensor, value) in enumerate(zip(self.tensors, self._values, strict=True)):
+                if tensor._version != self._versions[k] or (thorough and not _same_bits(tensor, value)):
+                    tensor.copy_(value)
+                    self._versions[k] = tensor._version
+
+    def restore(self) -> None:
+        """Put everything back."""
+        for part, attributes, tables in zip(self.parts, self._attributes, self._tables, strict=True):
+            for name, entries in tables.items():
+                table = attributes[name]
+                table.clear()
+                table.update(entries)
+            part.__dict__.clear()
+            part.__dict__.update(attributes)
+        self.rewind(thorough=True)
+        for tensor, (needed, grad), value in zip(self.tensors, self._flags, self._grads, strict=True):
+            tensor.requires_grad_(needed)
+            tensor.grad = grad
+            if grad is not None and value is not None and not _same_bits(grad, value):
+                grad.detach().copy_(value)
+
+
+def _same_bits(tensor: torch.Tensor, value: torch.Tensor) -> bool:
+    """Tell whether two tensors are equal, NaN included."""
+    held = tensor.detach()
+    if held.dtype != value.dtype or held.shape != value.shape:
+        return False
+    if torch.equal(held, value) or not held.is_floating_point():
+        return bool(torch.equal(held, value))
+    return bool(((held == value) | (held.isnan() & value.isnan())).all())
+
+
+@contextmanager
+def _other_generators() -> Iterator[Any]:
+    """Keep the global states of NumPy and Python, which a model may draw from."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
