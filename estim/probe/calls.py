@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from estim.probe.parameters import Parameters
 from estim.probe.readings import flatten, input_of_each, split_complex
+from estim.probe.untouched import call_with_copy
 
 Array = npt.NDArray[np.float64]
 
@@ -16,6 +18,8 @@ Array = npt.NDArray[np.float64]
 REPEATABLE = 1e-10
 #: Inputs tried one by one when a model refuses a bank.
 _TRIED = 10_000
+#: Seconds after which that is given up.
+_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,7 @@ def first_calls(model: Callable[..., Any], bank: Any, parameters: Parameters) ->
     """
     require_inputs(bank)
     given = parameters.rebuild(parameters.values)
-    try:
-        output = model(given, bank)
-    except Exception as error:
-        raise ValueError(_refusal(model, bank, parameters, error)) from error
+    output = call_with_copy(lambda copy: _first_call(model, given, copy, parameters), bank, "the model")
     raw = flatten(output)
     if raw.size == 0:
         msg = f"the model must return at least one reading; got {output!r:.80}"
@@ -113,6 +114,13 @@ def first_calls(model: Callable[..., Any], bank: Any, parameters: Parameters) ->
     if is_complex:
         inputs = np.concatenate([inputs, inputs])
     return First(calls, readings, inputs, is_complex, spread, int(inputs.max()) + 1, tuple(notes))
+
+
+def _first_call(model: Callable[..., Any], given: Any, bank: Any, parameters: Parameters) -> Any:
+    try:
+        return model(given, bank)
+    except Exception as error:
+        raise ValueError(_refusal(model, bank, parameters, error)) from error
 
 
 def without_readings(count: int, parameters: Parameters) -> First:
@@ -196,14 +204,23 @@ def _refusal(model: Callable[..., Any], bank: Any, parameters: Parameters, error
     rows = bank.iloc if hasattr(bank, "iloc") else bank
     first: tuple[int, Exception] | None = None
     accepted = False
+    deadline = monotonic() + _SECONDS
     for i in range(length):
+        if monotonic() > deadline:
+            return said
         cause = _raised(model, parameters, rows[i : i + 1])
         accepted |= cause is None
         if cause is not None and first is None:
             first = (i, cause)
         if accepted and first is not None:
             return f"{said}; input {first[0]} is the first that it refuses alone, too: {first[1]!r}"
-    return f"{said}; {'it accepts' if accepted else 'it refuses'} every input of the bank alone"
+    if accepted:
+        return f"{said}; it accepts every input of the bank alone"
+    if hasattr(bank, "columns"):
+        return (
+            f"{said}; it refuses every row alone, so no single one is the cause; the columns are {list(bank.columns)}"
+        )
+    return f"{said}; it refuses every input alone, so no single one is the cause"
 
 
 def _raised(model: Callable[..., Any], parameters: Parameters, bank: Any) -> Exception | None:

@@ -17,6 +17,7 @@ from estim.probe.parameters import Parameters, read_parameters
 from estim.probe.readings import flatten
 from estim.probe.rounding import EPS
 from estim.probe.stacked import stacked
+from estim.probe.untouched import call_with_copy
 
 Array = NDArray[np.float64]
 
@@ -228,11 +229,8 @@ def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters
     if options.jac is None:
         derivative = differentiate(first, parameters, options.workers, options.progress)
         return _finished(first, derivative, None, parameters, options)
-    try:
-        given = options.jac(parameters.rebuild(parameters.values), bank)
-    except Exception as error:
-        msg = f"jac raised {error!r} for this bank"
-        raise ValueError(msg) from error
+    jac = options.jac
+    given = _derivatives(lambda copy: jac(parameters.rebuild(parameters.values), copy), bank, "jac")
     jacobian, exact = read_jacobian(given, parameters, first)
     check_jacobian(jacobian, first, parameters)
     return _finished(first, Derivative(jacobian, None, "given", ()), exact, parameters, options)
@@ -241,24 +239,30 @@ def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters
 def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
     held = model.parameters() if callable(model.parameters) else model.parameters
     parameters = options.read(held, "model.parameters")
+    own = f"{type(model).__name__}.jacobian"
     if callable(model):
         first = _first(_Evaluated(model), bank, parameters, options)
-        given = _own_jacobian(model, bank)
+        given = _derivatives(model.jacobian, bank, own)
     else:
         require_inputs(bank)
-        given = _own_jacobian(model, bank)
+        given = _derivatives(model.jacobian, bank, own)
         first = without_readings(_rows_of(given), parameters)
     jacobian, exact = read_jacobian(given, parameters, first)
     derivative = Derivative(jacobian, None, "exact", ())
     return _finished(first, derivative, exact, parameters, options)
 
 
-def _own_jacobian(model: Any, bank: Any) -> Any:
-    try:
-        return model.jacobian(bank)
-    except Exception as error:
-        msg = f"{type(model).__name__}.jacobian raised {error!r} for this bank"
-        raise ValueError(msg) from error
+def _derivatives(function: Callable[[Any], Any], bank: Any, name: str) -> Any:
+    """Return what a function for derivatives gives for a bank, its errors explained."""
+
+    def explained(copy: Any) -> Any:
+        try:
+            return function(copy)
+        except Exception as error:
+            msg = f"{name} raised {error!r} for this bank"
+            raise ValueError(msg) from error
+
+    return call_with_copy(explained, bank, name)
 
 
 def _rows_of(jacobian: Any) -> int:

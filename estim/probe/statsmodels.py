@@ -37,7 +37,8 @@ def read_result(result: Any, bank: Any) -> Fitted:
     ----------
     result : RegressionResults, GLMResults, or any result whose model has ``predict(params, exog)``
     bank : (M, columns) array_like or DataFrame, optional
-        Design matrix in place of the one the model was fitted to; offset and exposure are then zero.
+        Design matrix in place of the one the model was fitted to, or, for a model given by a formula, a table of the
+        variables in it; offset and exposure are then zero.
 
     Raises
     ------
@@ -47,11 +48,9 @@ def read_result(result: Any, bank: Any) -> Fitted:
         When the bank has other columns than the model.
     """
     model = result.model
-    if not callable(getattr(model, "predict", None)):
-        msg = f"model must be a statsmodels result whose model can predict; got {type(result).__name__}"
-        raise TypeError(msg)
+    _require_mean(result)
     params = np.asarray(result.params, dtype=np.float64)
-    exog = None if bank is None else _design(bank, model)
+    exog = None if bank is None else _design(bank, result)
     jacobian: Callable[[Array], tuple[Array, Array]] | None = None
     if isinstance(model, RegressionModel | RLM):
         jacobian = _Linear(np.asarray(model.exog if exog is None else exog, dtype=np.float64))
@@ -93,11 +92,43 @@ class _Generalized:
         return np.asarray(slope[:, None] * (self.model.exog if self.exog is None else self.exog))
 
 
-def _design(bank: Any, model: Any) -> Array:
+def _require_mean(result: Any) -> None:
+    """Refuse a result whose predictions are no function of parameters and exog alone."""
+    homes = {kind.__module__ for kind in type(result.model).__mro__}
+    if any(home.startswith("statsmodels.tsa.") for home in homes):
+        msg = (
+            "model must be a statsmodels result with a mean that parameters and exog determine; "
+            f"{type(result.model).__name__} is a time series model, which predicts from the readings before: give a "
+            "callable model(params, bank) instead"
+        )
+        raise TypeError(msg)
+    if not callable(getattr(result.model, "predict", None)):
+        msg = f"model must be a statsmodels result whose model can predict; got {type(result).__name__}"
+        raise TypeError(msg)
+
+
+def _from_formula(bank: Any, result: Any) -> Any:
+    """Return the design matrix that the formula of a model makes of a table."""
+    try:
+        design, _ = result._transform_predict_exog(bank)
+    except Exception as error:
+        said = " ".join(str(error).split()).split(" is: ", 1)[-1]  # after what the library says of itself
+        msg = (
+            f"bank must have the variables of the formula {result.model.formula}, or be the design matrix; "
+            f"got columns {list(bank.columns)}: {said:.80}"
+        )
+        raise ValueError(msg) from error
+    return design
+
+
+def _design(bank: Any, result: Any) -> Array:
+    model = result.model
     names = list(getattr(model, "exog_names", None) or [])
     columns = list(getattr(bank, "columns", []))
     if columns and set(names) <= set(columns):
         bank = bank[names]
+    elif columns and hasattr(model, "formula"):
+        bank = _from_formula(bank, result)
     design = np.asarray(bank)
     wanted = np.shape(model.exog)[1] if np.ndim(model.exog) == 2 else 1
     if design.ndim != 2 or design.shape[1] != wanted or design.dtype.kind not in "biuf":
@@ -110,6 +141,9 @@ def _design(bank: Any, model: Any) -> Array:
 
 
 def _names(result: Any, params: Array) -> tuple[str, ...] | None:
-    labels = list(getattr(result.params, "index", []))
-    labels = labels or list(getattr(result.model, "exog_names", None) or [])
-    return tuple(map(str, labels)) if len(labels) == params.size else None
+    exog = [str(name) for name in getattr(result.model, "exog_names", None) or []]
+    if params.ndim == 2:  # a column of parameters for each outcome but the first
+        same = len(exog) == len(params)
+        return tuple(f"{name}[{j}]" for name in exog for j in range(1, params.shape[1] + 1)) if same else None
+    labels = [str(label) for label in getattr(result.params, "index", [])] or exog
+    return tuple(labels) if len(labels) == params.size else None

@@ -1,3 +1,4 @@
+import copy
 import math
 import pickle
 from fractions import Fraction
@@ -74,6 +75,57 @@ def test_nothing_given_is_changed(read_only):
     assert mine.tolist() == [1.0, 0.5]
     assert found.notes == ("the model writes into its parameters; every call was given a fresh copy",)
     np.testing.assert_allclose(found.jacobian[:, 0], 2 * X, rtol=1e-14)
+
+
+def written_once(bank):
+    bank[0] = 5.0
+
+
+def doubled(bank):
+    bank *= 2.0
+
+
+def with_another_key(bank):
+    bank["more"] = bank["x"]
+
+
+def deep_inside(bank):
+    bank["rest"][1][0] += 1.0
+
+
+@pytest.mark.parametrize(
+    ("write", "bank"),
+    [
+        (written_once, X),
+        (doubled, X),
+        (with_another_key, {"x": X}),
+        (with_another_key, pd.DataFrame({"x": X})),
+        (deep_inside, {"x": X, "rest": (1, [X, X])}),
+    ],
+)
+def test_a_model_that_writes_into_its_bank_is_refused_and_the_bank_is_as_it_was(write, bank):
+    given = copy.deepcopy(bank)
+
+    def writing(t, bank):
+        write(bank)
+        return t[0] * np.arange(3.0)
+
+    def differentiated(t, bank):
+        write(bank)
+        return np.arange(3.0)[:, None]
+
+    with pytest.raises(ValueError, match=r"the model must not change the bank, but writes into it; yours is as it was"):
+        probe(writing, given, params=[1.0])
+    with pytest.raises(ValueError, match=r"jac must not change the bank, but writes into it; yours is as it was"):
+        probe(lambda t, bank: t[0] * np.arange(3.0), given, params=[1.0], jac=differentiated)
+    assert repr(given) == repr(bank)
+
+
+def test_what_cannot_be_written_is_not_copied():
+    bank = np.broadcast_to(X, (1000, 3))
+    seen = []
+    probe(lambda t, x: seen.append(x is bank) or t[0] * x[0], bank, params=[1.0])
+    assert all(seen)
 
 
 def test_a_model_that_returns_the_same_array_again_is_read_in_time():
@@ -262,7 +314,7 @@ class TestRefusals:
                 raise KeyError("bad")
             return [float(v) for v in x]
 
-        expected = "it refuses every input of the bank alone"
+        expected = "it refuses every input alone, so no single one is the cause"
         if len(bad) < count:
             expected = f"input {min(bad)} is the first that it refuses alone, too"
         with pytest.raises(ValueError, match=expected):
@@ -276,6 +328,13 @@ class TestRefusals:
 
         with pytest.raises(ValueError, match=r"too many.*; it accepts every input of the bank alone"):
             probe(picky, X, params=[1.0])
+
+    def test_of_a_table_its_columns_are_shown(self):
+        with pytest.raises(
+            ValueError,
+            match=r"KeyError\('q'\) .*every row alone, so no single one is the cause; the columns are \['u'\]",
+        ):
+            probe(lambda p, d: p["a"] * d["q"], pd.DataFrame({"u": X}), params={"a": 1.0})
 
     @pytest.mark.parametrize(
         ("arguments", "kind", "message"),

@@ -2,6 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from statsmodels.tsa.api import AutoReg
+from statsmodels.tsa.arima.model import ARIMA
 
 from estim.probe.models import probe
 
@@ -82,3 +85,40 @@ def test_what_does_not_fit_is_refused():
         probe(result, pd.DataFrame(X[:, :2], columns=["u", "v"]))
     with pytest.raises(ValueError, match="params must be left out: RegressionResultsWrapper has its own; got list"):
         probe(result, None, params=[1.0])
+
+
+TABLE = pd.DataFrame({"x": X[:, 1], "g": list("abab") * 5, "y": Y, "n": COUNTS})
+
+
+@pytest.mark.parametrize("fit", [lambda: smf.ols("y ~ x + C(g)", TABLE).fit(),
+                                 lambda: smf.glm("n ~ np.exp(x) + C(g)", TABLE, family=sm.families.Poisson()).fit(),
+                                 lambda: smf.quantreg("y ~ x + C(g)", TABLE).fit()])  # fmt: skip
+def test_a_formula_makes_its_design_of_raw_columns(fit):
+    result = fit()
+    whole, rows = probe(result, None), probe(result, TABLE[["g", "x"]].iloc[[3, 1]])
+    np.testing.assert_allclose(rows.jacobian, whole.jacobian[[3, 1]], rtol=1e-8)
+    assert rows.names == tuple(result.params.index)
+
+
+def test_a_formula_names_the_variable_that_is_missing():
+    with pytest.raises(
+        ValueError, match=r"bank must have the variables of the formula y ~ x \+ C\(g\), .*; got columns \['x'\]: .*g"
+    ):
+        probe(smf.ols("y ~ x + C(g)", TABLE).fit(), TABLE[["x"]])
+
+
+def test_parameters_of_several_outcomes_are_named_by_column_and_outcome():
+    result = sm.MNLogit(np.arange(20) % 3, X).fit(disp=0)
+    found = probe(result, None)
+    assert found.names == ("const[1]", "const[2]", "x1[1]", "x1[2]", "x2[1]", "x2[2]")
+    np.testing.assert_allclose(found.readings.reshape(20, 3), result.predict())
+    shares = np.asarray(result.predict())
+    outcome = np.eye(3)[1:]  # d p_k / d eta_j = p_k (1[j = k] - p_j)
+    expected = shares[:, :, None, None] * X[:, None, :, None] * (outcome.T[None, :, None] - shares[:, None, None, 1:])
+    np.testing.assert_allclose(found.jacobian, expected.reshape(60, 6), atol=1e-9)
+
+
+def test_a_time_series_model_is_refused():
+    for model in (ARIMA(Y, order=(1, 0, 0)), AutoReg(Y, 1)):
+        with pytest.raises(TypeError, match="is a time series model, which predicts from the readings before"):
+            probe(model.fit(), None)
