@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from estim import attention as attention
     from estim.probe.along import linearity as linearity
     from estim.probe.along import response_along as response_along
+    from estim.probe.any_change import AnyChange as AnyChange
     from estim.probe.batches import Batches as Batches
     from estim.probe.parameter_recovery import ParameterRecovery as ParameterRecovery
     from estim.probe.record import Sensitivity as Sensitivity
     from estim.probe.record import Status as Status
     from estim.probe.sensitivity import sensitivity as sensitivity
     from estim.probe.trials import recover_parameters as recover_parameters
+    from estim.probe.verdict import Outcome as Outcome
+    from estim.probe.verdict import Verdict as Verdict
     from estim.recovery.intervals import ConfidenceInterval as ConfidenceInterval
     from estim.recovery.intervals import confidence_interval as confidence_interval
     from estim.recovery.intervals import coverage as coverage
@@ -32,17 +35,20 @@ if TYPE_CHECKING:
     from estim.spectra.singular_values import spectrum as spectrum
 
 _HOME = {
+    "AnyChange": "probe.any_change",
     "Batches": "probe.batches",
     "ConfidenceInterval": "recovery.intervals",
     "ContactOrders": "spectra.contact",
     "ContactSlopes": "spectra.contact",
     "MeanResponse": "recovery.response",
+    "Outcome": "probe.verdict",
     "ParameterRecovery": "probe.parameter_recovery",
     "RankTable": "spectra.singular_values",
     "Recovery": "recovery.recovery",
     "Sensitivity": "probe.record",
     "Spectrum": "spectra.singular_values",
     "Status": "probe.record",
+    "Verdict": "probe.verdict",
     "confidence_interval": "recovery.intervals",
     "contact_orders": "spectra.contact",
     "contact_slopes": "spectra.contact",

@@ -81,7 +81,7 @@ def plot_recovery(result: "Recovery", *, exact: "Recovery | None" = None) -> "Fi
         below.set(ylim=(0.0, 1.0))
         below.text(0.5, 0.5, "hardly a reading is clipped", transform=below.transAxes, ha="center", color=GREY)
     for axes in (above, below):
-        _plain(axes)
+        plain(axes)
     return figure
 
 
@@ -111,7 +111,7 @@ def _draw_spectrum(axes: Any, result: "Sensitivity") -> None:
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title(f"What is seen: {counts}", loc="left", fontsize=11.0)
     axes.legend(frameon=False, fontsize=8.0)
-    _plain(axes)
+    plain(axes)
 
 
 def _draw_weakest(axes: Any, result: "Sensitivity") -> None:
@@ -132,7 +132,7 @@ def _draw_weakest(axes: Any, result: "Sensitivity") -> None:
     axes.set(ylabel="share of the direction", ylim=(0.0, 1.05))
     axes.set_title("The weakest directions, parameters in units of equal effect", loc="left", fontsize=11.0)
     axes.legend(frameon=False, fontsize=8.0)
-    _plain(axes)
+    plain(axes)
 
 
 def shorten(name: str) -> str:
@@ -140,7 +140,8 @@ def shorten(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}...{name[-LONGEST_NAME // 2 + 3 :]}"
 
 
-def _plain(axes: Any) -> None:
+def plain(axes: Any) -> None:
+    """Leave a light grid and two spines."""
     axes.grid(which="major", color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -190,7 +191,7 @@ def plot_coverage(
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, confidence_level - 0.02), max(high, confidence_level + 0.02))
     axes.legend(frameon=False, fontsize=8.0)
-    _plain(axes)
+    plain(axes)
     return figure
 
 
@@ -220,5 +221,5 @@ def plot_parameters(result: "ParameterRecovery") -> "Figure":
     below.set(xlabel="direction, strongest first", ylabel="RMSE / linear")
     below.legend(frameon=False, fontsize=8.0)
     for axes in (above, below):
-        _plain(axes)
+        plain(axes)
     return figure

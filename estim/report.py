@@ -54,7 +54,7 @@ def recovery_summary(result: "Recovery") -> "Summary":
         "a clipped estimator is biased and may be below it.",
         *result.notes,
     ]
-    return _summary("Recovery of one parameter under noise", facts, columns, notes)
+    return summary_of("Recovery of one parameter under noise", facts, columns, notes)
 
 
 def recovery_frame(result: "Recovery") -> "DataFrame":
@@ -94,7 +94,7 @@ def sensitivity_summary(result: "Sensitivity") -> "Summary":
     ]
     if len(result.names) > MOST_ROWS:
         notes.append(f"The first {MOST_ROWS} of {len(result.names)} parameters are shown; to_frame() has all.")
-    return _summary("What these readings see", facts, columns, notes, [result.names[j] for j in shown])
+    return summary_of("What these readings see", facts, columns, notes, [result.names[j] for j in shown])
 
 
 def sensitivity_frame(result: "Sensitivity") -> "DataFrame":
@@ -162,13 +162,14 @@ def _hints(result: "Sensitivity") -> list[str]:
     return [text for status, text in helps.items() if result.counts[status]]
 
 
-def _summary(
+def summary_of(
     title: str,
     facts: Sequence[tuple[str, str]],
     columns: Mapping[str, Array],
     notes: Sequence[str],
     rows: Sequence[str] | None = None,
 ) -> "Summary":
+    """Return facts, a table, and numbered notes."""
     from statsmodels.iolib.summary import Summary
     from statsmodels.iolib.table import SimpleTable
     from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
@@ -212,7 +213,7 @@ def parameter_summary(result: "ParameterRecovery") -> "Summary":
         "breakdown: factor on the noise at which theory expects the linear figure to be 10 % off.",
         *result.notes,
     ]
-    return _summary("Recovery of many parameters under noise", facts, columns, notes)
+    return summary_of("Recovery of many parameters under noise", facts, columns, notes)
 
 
 def parameter_frame(result: "ParameterRecovery") -> "DataFrame":

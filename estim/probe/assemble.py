@@ -11,6 +11,7 @@ from estim.probe.condensed import Condensed, condense
 from estim.probe.directions import Directions, floors, resolve
 from estim.probe.noise import BLOCK, Whitening, whitening
 from estim.probe.proven import exact_null_space, gauge_rows, in_own_units, without
+from estim.probe.readout import measured
 from estim.probe.record import Sensitivity, Status
 from estim.probe.shares import groups_alone, shares_of_inputs
 from estim.probe.words import combinations
@@ -81,6 +82,10 @@ def assemble(
         group_names=group_names,
         group_table=group_table,
         readings=len(jacobian),
+        **measured(jacobian, noise, found),
+        repeats=int(repeats),
+        repeat_correlation=float(repeat_correlation),
+        relative_norm=probed.relative_norm,
         derivative=probed.derivative,
         smallest_change=change,
         unseen=_phrases(blind, probed.names, _comparable(norms)),

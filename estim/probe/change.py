@@ -1,27 +1,68 @@
-"""Power of the chi-square test for a change, through survival functions that hold in the far tail."""
+"""Power of the test for a change, through survival functions that hold in the far tail.
+
+notation: the projected shift z has k independent entries of one variance; z'z over that variance is chi-square with k
+degrees of freedom, noncentrality shift^2. With the variance estimated from nu degrees of freedom, z'z / (k s^2) is F.
+"""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+#: So many standard deviations beyond the critical value the power is 1 to the last bit.
+_CERTAIN = 1e3
+#: Beyond it no root is sought.
+_FARTHEST = 1e150
+
+
+def critical_value(degrees: int, level: float, noise_degrees: float = math.inf) -> float:
+    """Return what z'z, over the variance known or estimated, exceeds with probability `level` without a change."""
+    from scipy import stats
+
+    if degrees == 0:
+        return math.inf
+    if math.isinf(noise_degrees):
+        return float(stats.chi2.isf(level, degrees))
+    return float(degrees * stats.f.isf(level, degrees, noise_degrees))
+
+
+def change_p_value(statistic: float, degrees: int, noise_degrees: float = math.inf) -> float:
+    """Return the probability of so large a z'z, over the variance, without a change; 1 without degrees of freedom."""
+    from scipy import stats
+
+    if degrees == 0:
+        return 1.0
+    if math.isinf(noise_degrees):
+        return float(stats.chi2.sf(statistic, degrees))
+    return float(stats.f.sf(statistic / degrees, degrees, noise_degrees))
+
+
+def change_powers(shifts: Array, degrees: int, level: float, noise_degrees: float = math.inf) -> Array:
+    """Return, for each shift, P(z'z over the variance exceeds its critical value); 0 without degrees of freedom."""
+    from scipy import stats
+
+    if degrees == 0:
+        return np.where(np.isinf(shifts), 1.0, 0.0)
+    critical = critical_value(degrees, level, noise_degrees)
+    power = np.where(shifts > 0.0, 1.0, level)
+    within = (shifts > 0.0) & (shifts <= _CERTAIN + 2.0 * math.sqrt(critical))
+    squares = np.square(shifts[within])
+    if math.isinf(noise_degrees):
+        power[within] = stats.ncx2.sf(critical, degrees, squares)
+    else:
+        power[within] = stats.ncf.sf(critical / degrees, degrees, noise_degrees, squares)
+    return np.asarray(power)
 
 
 def change_power(shift: float, degrees: int, confidence_level: float) -> float:
-    """Return P(chi-square of noncentrality shift^2 exceeds its critical value); 0 without degrees of freedom."""
-    from scipy import stats
-
-    if math.isinf(shift):
-        return 1.0
-    if degrees == 0:
-        return 0.0
-    critical = stats.chi2.isf(1.0 - confidence_level, degrees)
-    if shift == 0.0:
-        return 1.0 - confidence_level
-    if shift > 1e3 + 2.0 * math.sqrt(critical):
-        return 1.0  # tens of standard deviations beyond the critical value: 1 to the last bit
-    return float(stats.ncx2.sf(critical, degrees, shift * shift))
+    """Return P(z'z exceeds its critical value) at that shift, the noise known; 0 without degrees of freedom."""
+    return float(change_powers(np.array([shift]), degrees, 1.0 - confidence_level)[0])
 
 
-def detectable_shift(degrees: int, power: float, confidence_level: float) -> float:
+def detectable_shift(degrees: int, power: float, confidence_level: float, noise_degrees: float = math.inf) -> float:
     """Return the shift, in whitened standard deviations, at which the power is reached.
 
     Raises
@@ -29,22 +70,28 @@ def detectable_shift(degrees: int, power: float, confidence_level: float) -> flo
     ValueError
         When the power does not exceed the false-alarm rate: the test reaches that without any change.
     """
-    from scipy import optimize
-
     alarm = 1.0 - confidence_level
     if power <= alarm:
         msg = f"power must exceed the false-alarm rate {alarm:.6g} = 1 - confidence_level; got {power!r}"
         raise ValueError(msg)
     if degrees == 0:
         return math.inf
-    low, high = 1e-8, 1.0
-    while change_power(high, degrees, confidence_level) < power:
-        low, high = high, 2.0 * high
-    root = optimize.brentq(
-        lambda shift: change_power(shift, degrees, confidence_level) - power,
-        low,
-        high,
-        xtol=1e-14,
-        rtol=4.0 * np.finfo(float).eps,
+    return first_reaching(
+        lambda shift: float(change_powers(np.array([shift]), degrees, alarm, noise_degrees)[0]), power
     )
-    return float(root)
+
+
+def first_reaching(rising: Callable[[float], float], target: float) -> float:
+    """Return where a function of a positive number, rising from below the target, reaches it; infinite if never."""
+    from scipy import optimize
+
+    low, high = 0.0, 1.0
+    while rising(high) < target:
+        low, high = high, 2.0 * high
+        if high > _FARTHEST:
+            return math.inf
+    return float(
+        optimize.brentq(
+            lambda place: rising(place) - target, low, high, xtol=1e-14 * high, rtol=4.0 * np.finfo(float).eps
+        )
+    )

@@ -56,6 +56,8 @@ class Probed:
     """Whether the readings were complex: the second half of all are then imaginary parts."""
     bank_size: int | None = None
     """Number of inputs in the bank, with those whose readings were left out; None when not known."""
+    relative_norm: Array | None = None
+    """(rows, P), what measures the relative change of an attention network's effective parameters, else None."""
 
     @property
     def bound(self) -> Array:
@@ -277,14 +279,15 @@ def _rows_of(jacobian: Any) -> int:
 
 
 def _probe_network(network: Network, bank: Any, options: _Options) -> Probed:
-    from estim.probe.networks import jacobian_with_error, nested_parameters
+    from estim.probe.networks import jacobian_with_error, nested_parameters, relative_norm
 
     parameters = options.read(nested_parameters(network), "model")
     first = _first(_Evaluated(network), bank, parameters, options)
     jacobian, error, how, notes = jacobian_with_error(network, bank)
     rows = first.places
     derivative = Derivative(jacobian[rows], error[rows], how, notes)
-    return replace(_finished(first, derivative, None, parameters, options), tangents=network.gauge_tangents())
+    probed = _finished(first, derivative, None, parameters, options)
+    return replace(probed, tangents=network.gauge_tangents(), relative_norm=relative_norm(network))
 
 
 def _probe_fitted(result: Any, bank: Any, options: _Options) -> Probed:

@@ -7,7 +7,7 @@ import flint
 import numpy as np
 import numpy.typing as npt
 
-from estim.arithmetic import as_balls, elementwise
+from estim.arithmetic import as_balls, as_float, elementwise
 from estim.attention import Layer, Network
 from estim.attention.bank import Bank, read_bank
 from estim.attention.jacobian import jacobian_in
@@ -83,3 +83,25 @@ def _rounded_balls(network: Network, inputs: Bank) -> tuple[Array, Array]:
             break
         bits *= 2
     return jacobian, np.asarray(far * _INFLATE)
+
+
+def relative_norm(network: Network) -> Array | None:
+    """Return the derivative of the effective parameters, each block over its Frobenius norm, (rows, P).
+
+    Its product with a change of the factors has the norm of the relative change of all blocks together: effective
+    scores B_l and combined value map. None where a block is zero, for nothing is relative to that, or where the rows
+    are too many to hold.
+    """
+    from estim.attention.effective import effective, effective_derivative
+
+    width = network.layers[0].width
+    rows = len(network.layers) * width**2 + width * network.output_width
+    if rows * network.parameters.size > MOST_BALLS:
+        return None
+    weights = [layer.factors_in(as_float) for layer in network.layers]
+    scores, value_map = effective(weights)
+    sizes = [float(np.linalg.norm(block)) for block in (*scores, value_map)]
+    if min(sizes) == 0.0:
+        return None
+    per_row = np.repeat(sizes, [block.size for block in (*scores, value_map)])
+    return np.asarray(effective_derivative(weights, FACTORS) / per_row[:, None])

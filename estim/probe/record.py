@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from estim.probe.arguments import coefficients, real_number
 from estim.record import Record
+from estim.streams import Seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
+    from estim.probe.verdict import Verdict
 
 Array = npt.NDArray[np.float64]
 
@@ -93,6 +95,21 @@ class Sensitivity(Record):
     """(named groups, 6): parameters, dimension seen, best floor, worst floor, share of information, gauge within."""
     readings: int
     """Their number."""
+    whitening: Array
+    """(readings,) 1 / sd of each reading, averaged over the repeats, 0 for one without noise; (whitened, readings) for
+    correlated noise."""
+    noiseless: Array
+    """(combinations, readings) that correlated noise leaves alone; none for independent readings."""
+    readout: Array | None
+    """(whitened readings, noisy resolved directions) orthonormal left singular vectors: where a step along each of
+    `directions` moves the readings. None where they were too many to hold."""
+    repeats: int
+    """Repeated measurements that one noise level stands for, averaged."""
+    repeat_correlation: float
+    """Common correlation of two repeats of a reading."""
+    relative_norm: Array | None
+    """(rows, parameters) whose product with a change has the norm of the relative change of what the readings can
+    depend on: of a network's effective parameters, block by block. None for other models."""
     derivative: str
     """How the Jacobian was found."""
     smallest_change: Array | None
@@ -273,6 +290,94 @@ class Sensitivity(Record):
         if math.isinf(shift):
             return 0.0
         return math.inf if shift == 0.0 else needed / shift
+
+    def judge(
+        self,
+        observed_shift: Any,
+        *,
+        smallest_change: Any = None,
+        baseline: str = "known",
+        confidence_level: float = 0.95,
+        power: float = 0.8,
+        absolute_sigma: bool = True,
+        statistic: Any = None,
+        threshold: float | None = None,
+        trials: int = 10_000,
+        rng: Seed = None,
+    ) -> "Verdict":
+        """Say whether the model changed, is equivalent, or could have changed unseen.
+
+        Parameters
+        ----------
+        observed_shift : array_like, shape (readings,), or pair (before, after)
+            Differences of the readings, after less before, averaged over the record's repeats; or a tuple of the
+            readings before and after, each of shape (readings,), averaged so, or (repeats, readings). In the readings'
+            units. With `statistic` also a number: its observed value.
+        smallest_change : float, array_like, mapping, AnyChange, or pair of parameters
+            What must not be missed: any change of that Euclidean size; one change, (parameters,) or by name; a set of
+            changes (`estim.AnyChange`: relative, of a group, worst or typical); a tuple of two sets of parameters or
+            networks, before and after a fine-tuning, say. The record's own when left out: a size, or for one size a
+            parameter any change in the ellipsoid of these half-axes.
+        baseline : {"known", "noisy"}
+            Whether the readings before are exact or have the same noise as those after: a difference then has both.
+        confidence_level : float
+            One minus the false-alarm rate of CHANGED, all tests together; one minus the level of the equivalence test.
+        power : float
+            Probability with which the smallest change must be detected before silence is believed.
+        absolute_sigma : bool
+            False: sigma gives relative weights, and the noise is estimated from the repeats in `observed_shift`.
+        statistic : callable or array_like of shape (readings,), optional
+            The user's own statistic of a shift of the readings, or its weights, in place of the test for a change.
+        threshold : float, optional
+            The user's own rule: an alarm when the statistic exceeds it. Without it a linear statistic is tested.
+        trials : int
+            Of the Monte Carlo for a statistic that is not linear.
+        rng : None, int or numpy.random.Generator
+            For random directions and that Monte Carlo.
+
+        Returns
+        -------
+        Verdict
+            CHANGED, EQUIVALENT or BLIND, with reason, numbers and prescription.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When an argument does not fit: the message names it, the rule and what was received.
+
+        Notes
+        -----
+        The shift is split into its projection z on the resolved directions and a residual, which are independent. Each
+        is tested by chi-square (F for estimated noise), at levels that together give the false-alarm rate. EQUIVALENT
+        needs more than silence: a formal test must reject a shift as large as the smallest change's, and the test for a
+        change must have the power asked for against it. All to first order in the change: see `estim.linearity`.
+
+        Examples
+        --------
+        >>> import numpy as np, estim
+        >>> found = estim.Sensitivity.from_jacobian(np.eye(3), 0.1, names=["a", "b", "c"])
+        >>> found.judge([0.05, -0.1, 0.02], smallest_change={"a": 1.0}).outcome.name
+        'EQUIVALENT'
+        >>> found.judge([0.9, -0.1, 0.02], smallest_change={"a": 1.0}).outcome.name
+        'CHANGED'
+        >>> verdict = found.judge([0.05, -0.1, 0.02], smallest_change={"a": 0.2})
+        >>> verdict.outcome.name, round(verdict.power, 3), verdict.repeats_needed
+        ('BLIND', 0.359, 3)
+        """
+        if statistic is not None or threshold is not None:
+            from estim.probe.alarm import judge_by_statistic
+
+            return judge_by_statistic(
+                self, observed_shift, smallest_change=smallest_change, baseline=baseline, power=power,
+                confidence_level=confidence_level, absolute_sigma=absolute_sigma, statistic=statistic,
+                threshold=threshold, trials=trials, rng=rng,
+            )  # fmt: skip
+        from estim.probe.judge import judge
+
+        return judge(
+            self, observed_shift, smallest_change=smallest_change, baseline=baseline, power=power,
+            confidence_level=confidence_level, absolute_sigma=absolute_sigma, rng=rng,
+        )  # fmt: skip
 
     def by_group(self) -> "DataFrame":
         """Return, for each group of parameters with the others held fixed, what is seen of it.

@@ -1,0 +1,69 @@
+"""Sets of changes that a user may care about, as an argument."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class AnyChange:
+    """Any change of this size: every direction of parameter space, or of one group of parameters.
+
+    Parameters
+    ----------
+    size : float
+        Positive: dimensionless for a relative change, 0.01 being 1 %; otherwise in the parameters' units.
+    group : str, optional
+        A group of the record, or the beginning of parameters' names ("layer1.query"); the others are held. All
+        parameters when left out.
+    relative : bool
+        Relative changes are measured by the Frobenius norm of the change over that of what changes, block by block,
+        squares added up: the blocks are an attention network's effective parameters (scores and combined value map),
+        and the groups of any other model. Otherwise the Euclidean norm of the change.
+    case : {"worst", "typical"}
+        The change that is hardest to see, or one of random direction: uniform on the unit sphere of that norm.
+
+    Raises
+    ------
+    ValueError
+        When an argument is none of these.
+
+    Notes
+    -----
+    Changes that differ by a gauge are the same, and have the norm of the smallest of them.
+
+    Examples
+    --------
+    Would these readings show any change of the gain by 10 %?
+
+    >>> import estim
+    >>> found = estim.Sensitivity.from_jacobian(
+    ...     [[1, 0], [1, 1], [1, 2]], 0.1, parameters=[2.0, 0.5], names=["offset", "gain"], groups=["offset", "gain"]
+    ... )
+    >>> verdict = found.judge([0.01, -0.02, 0.01], smallest_change=estim.AnyChange(0.1, group="gain"))
+    >>> verdict.outcome.name, round(verdict.power, 3)
+    ('BLIND', 0.097)
+    """
+
+    size: float
+    group: str | None = None
+    relative: bool = True
+    case: Literal["worst", "typical"] = "worst"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no size, group or case."""
+        if isinstance(self.size, bool) or not (math.isfinite(self.size) and self.size > 0.0):
+            msg = f"size must be positive and finite; got {self.size!r}"
+            raise ValueError(msg)
+        if self.group is not None and not isinstance(self.group, str):
+            msg = f"group must be a group's name, or None; got {self.group!r}"
+            raise ValueError(msg)
+        if self.case not in ("worst", "typical"):
+            msg = f"case must be 'worst' or 'typical'; got {self.case!r}"
+            raise ValueError(msg)
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        size = f"{100.0 * self.size:.4g} % change" if self.relative else f"change of size {self.size:.4g}"
+        kind = "any" if self.case == "worst" else "a random"
+        return f"{kind} {size} of {self.group or 'the parameters'}"

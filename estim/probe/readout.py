@@ -1,0 +1,78 @@
+"""From readings to coordinates along the resolved directions: orthonormal combinations of whitened readings."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.probe.directions import Directions
+from estim.probe.noise import BLOCK, Whitening, norms_of
+
+Array = NDArray[np.float64]
+
+#: Departure from orthonormality that no test of a shift would feel.
+_ORTHONORMAL = 1e-12
+
+
+def measured(jacobian: Array, noise: Whitening, found: Directions) -> dict[str, Array]:
+    """Return the fields of the record that turn readings into coordinates along its directions."""
+    return {
+        "whitening": noise.scale if noise.forward is None else noise.forward,
+        "noiseless": np.zeros((0, len(jacobian))) if noise.forward is None else noise.noiseless,
+        "readout": readout_of(jacobian, noise, found),
+    }
+
+
+def readout_of(jacobian: Array, noise: Whitening, found: Directions) -> Array:
+    """Return the left singular vectors of the whitened Jacobian, for resolved directions that noise blurs.
+
+    Parameters
+    ----------
+    jacobian : ndarray, shape (readings, parameters)
+    noise : Whitening
+    found : Directions
+
+    Returns
+    -------
+    ndarray, shape (whitened readings, resolved noisy directions)
+        Orthonormal, so that independent noise stays independent. Times a whitened shift of the readings it has unit
+        variance and, under a change delta of the parameters, the mean ``s (directions @ delta)``.
+
+    Notes
+    -----
+    Where the vectors are known more roughly than orthonormality, they are made so from the strongest on: a column is
+    then as accurate as the Jacobian's own error leaves that direction.
+    """
+    known = int(np.isinf(found.singular_values[: found.rank]).sum())
+    columns, weights = found.moved.columns, found.moved.weights[:, known:]
+    if columns is None:
+        columns, weights = jacobian, weights / found.scale[:, None]
+    moved = np.empty((len(noise.scale), weights.shape[1]), order="F")
+    if noise.forward is not None:
+        moved[:] = noise.forward @ (columns @ weights)
+    else:
+        for start in range(0, len(columns), BLOCK):
+            part = slice(start, start + BLOCK)
+            moved[part] = (columns[part] @ weights) * noise.scale[part, None]
+    if not moved.shape[1]:
+        return moved
+    moved /= norms_of_columns(moved)
+    defect = moved.T @ moved
+    defect[np.diag_indices_from(defect)] -= 1.0
+    return moved if np.abs(defect).max() <= _ORTHONORMAL else _orthonormal(moved)
+
+
+def norms_of_columns(matrix: Array) -> Array:
+    """Return the column norms, those of zero as 1."""
+    norms = norms_of(matrix)
+    return np.where(norms > 0.0, norms, 1.0)
+
+
+def _orthonormal(columns: Array) -> Array:
+    """Return Q of the QR factorisation, in place, each column turned to the side of what it was."""
+    from scipy.linalg import lapack
+
+    work = 64 * columns.shape[1]
+    factored, tau, *_ = lapack.dgeqrf(columns, lwork=work, overwrite_a=1)
+    signs = np.where(np.diagonal(factored) < 0.0, -1.0, 1.0)
+    orthonormal, *_ = lapack.dorgqr(factored, tau, lwork=work, overwrite_a=1)
+    orthonormal *= signs
+    return np.asarray(orthonormal)
