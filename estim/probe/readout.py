@@ -4,12 +4,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.directions import Directions
-from estim.probe.noise import BLOCK, Whitening, norms_of
+from estim.probe.noise import Whitening, norms_of
 
 Array = NDArray[np.float64]
 
 #: Departure from orthonormality that no test of a shift would feel.
 _ORTHONORMAL = 1e-12
+#: Readings at a time.
+_BLOCK = 256
 
 
 def measured(jacobian: Array, noise: Whitening, found: Directions) -> dict[str, Array]:
@@ -49,8 +51,8 @@ def readout_of(jacobian: Array, noise: Whitening, found: Directions) -> Array:
     if noise.forward is not None:
         moved[:] = noise.forward @ (columns @ weights)
     else:
-        for start in range(0, len(columns), BLOCK):
-            part = slice(start, start + BLOCK)
+        for start in range(0, len(columns), _BLOCK):
+            part = slice(start, start + _BLOCK)
             moved[part] = (columns[part] @ weights) * noise.scale[part, None]
     if not moved.shape[1]:
         return moved
