@@ -37,7 +37,7 @@ _SMALL = 512
 @contextmanager
 def ball_digits(digits: int) -> Iterator[None]:
     """Work with balls of `digits` decimal digits (and a few guard bits) inside the block."""
-    _check_positive_integer(digits, "digits")
+    check_positive_integer(digits, "digits")
     before = flint.ctx.prec
     flint.ctx.prec = math.ceil(digits * _BITS_PER_DIGIT) + _GUARD_BITS
     try:
@@ -49,7 +49,7 @@ def ball_digits(digits: int) -> Iterator[None]:
 @contextmanager
 def series_terms(terms: int) -> Iterator[None]:
     """Truncate power series after `terms` coefficients inside the block."""
-    _check_positive_integer(terms, "terms")
+    check_positive_integer(terms, "terms")
     before = flint.ctx.cap
     flint.ctx.cap = terms
     try:
@@ -58,7 +58,8 @@ def series_terms(terms: int) -> Iterator[None]:
         flint.ctx.cap = before
 
 
-def _check_positive_integer(value: object, name: str) -> None:
+def check_positive_integer(value: object, name: str) -> None:
+    """Refuse what is no positive integer."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         msg = f"`{name}` must be a positive integer; got {value!r}"
         raise ValueError(msg)
@@ -187,8 +188,14 @@ def elementwise(convert: Callable[[Any], Any], entries: Array) -> Array:
 
 
 def as_float(entries: Array) -> NDArray[np.float64]:
-    """View entries as float64: the values themselves, or fractions correctly rounded."""
-    return entries.astype(np.float64) if entries.dtype == object else entries
+    """View entries as float64: the values themselves, or fractions correctly rounded; OverflowError beyond it."""
+    if entries.dtype != object:
+        return entries
+    try:
+        return entries.astype(np.float64)
+    except OverflowError:
+        msg = "an entry lies beyond float64, which ends at 1.8e308; give `digits` where the function takes it"
+        raise OverflowError(msg) from None
 
 
 def as_fractions(entries: Array) -> Array:

@@ -22,7 +22,7 @@ def exceptional(layers: Sequence[Layer], normalizer: Normalizer, bank: Bank | No
             break
     if not (value_map != 0).any():
         yield "the combined value map is zero, and so is every output"
-    if float(np.asarray(normalizer.derivative(np.zeros(1)))[0]) == 0:
+    if np.ravel(normalizer.derivative(np.zeros(1)))[0] == 0:
         yield f"normalizer {normalizer.name!r} has zero slope at zero: small scores act only by their squares"
     if bank is not None:
         yield from _equal_tokens(bank)

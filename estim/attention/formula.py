@@ -98,8 +98,9 @@ class RowError(ValueError):
     def explain(self, layer: int, position: int) -> ValueError:
         """Return the error that a user sees."""
         what = "underflows to zero" if self.total == 0 else f"sums to {self.total}"
+        advice = "" if np.isfinite(self.total) else "; lower factors or inputs, or give `digits`"
         return ValueError(
-            f"the normalizer {what} on a row of scores: input {position}, token {self.token}, layer {layer}"
+            f"the normalizer {what} on a row of scores: input {position}, token {self.token}, layer {layer}{advice}"
         )
 
 

@@ -116,7 +116,8 @@ def identifiable_dimension(layers: Sequence[Layer]) -> int:
     if all(layer.width == width for layer in layers):
         ranks = [min(layer.rank, width) for layer in layers]
         return sum(2 * width * r - r * r for r in ranks) + width * layers[-1].output_width
-    derivative = effective_derivative([layer.factors_in(_random_residues()) for layer in layers], FACTORS)
+    draw = _random_residues()
+    derivative = effective_derivative([layer.factors_in(draw) for layer in layers], FACTORS)
     rows, columns = derivative.shape
     return int(flint.nmod_mat(rows, columns, derivative.ravel().tolist(), _PRIME).rank())
 

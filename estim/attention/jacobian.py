@@ -19,7 +19,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, as_balls, as_float, ball_digits, elementwise
+from estim.arithmetic import Array, as_balls, as_float, ball_digits, check_positive_integer, elementwise
 from estim.attention import formula
 from estim.attention.bank import Bank, Group, read_bank
 from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, unflatten
@@ -124,6 +124,7 @@ def narrow_balls(compute: Callable[[], Array], digits: int) -> Array:
     ArithmeticError
         If it never does.
     """
+    check_positive_integer(digits, "digits")
     extra = 0
     while extra <= 4 * digits + _MOST_EXTRA:
         with ball_digits(digits + extra):
@@ -147,6 +148,23 @@ def _narrow(balls: Array, digits: int) -> bool:
     return bool(total.rad() <= (largest if largest > 0 else flint.arb(1)) * flint.arb(10) ** -digits)
 
 
+def _check_finite(numbers: Array) -> None:
+    if not np.isfinite(numbers).all():
+        msg = (
+            "float64 does not hold the numbers of this network on this bank; lower factors or inputs, "
+            "or give `digits` where the method takes it"
+        )
+        raise OverflowError(msg)
+
+
+def float_trace(weights: formula.Weights, group: Group, normalizer: formula.Weigh) -> list[formula.Trace]:
+    """Return the float64 traces of a group of inputs; OverflowError where their outputs are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        traces = formula.trace(weights, as_float(group.entries), normalizer, group.positions)
+    _check_finite(traces[-1].outputs)
+    return traces
+
+
 def float_jacobian(
     layers: Sequence[Layer], bank: Bank, normalizer: formula.Weigh, factors: Sequence[str]
 ) -> NDArray[np.float64]:
@@ -154,8 +172,13 @@ def float_jacobian(
     weights = [layer.float64 for layer in layers]
     width = layers[-1].output_width
     result = np.empty((bank.readings(width), parameter_count(layers, factors)))
-    for group in bank.groups:
-        _fill_group(result, bank, group, weights, normalizer, factors)
+    raised: list[str] = []
+    with np.errstate(over="call", invalid="call", call=lambda kind, _: raised.append(kind)):
+        for group in bank.groups:
+            _fill_group(result, bank, group, weights, normalizer, factors)
+    # Looking at a large Jacobian costs a tenth of it. A flag alone decides nothing: some libraries raise it idly.
+    if raised:
+        _check_finite(result)
     return result
 
 
@@ -167,7 +190,7 @@ def _fill_group(
     normalizer: formula.Weigh,
     factors: Sequence[str],
 ) -> None:
-    traces = formula.trace(weights, as_float(group.entries), normalizer, group.positions)
+    traces = float_trace(weights, group, normalizer)
     count, tokens, width = traces[-1].outputs.shape
     size = tokens * max(at.projections.shape[-1] for at in traces)
     inputs = max(1, _CHUNK // (tokens * width * size))
@@ -201,9 +224,11 @@ def jvp(
     width = layers[-1].output_width
     result = np.empty(bank.readings(width))
     for group in bank.groups:
-        traces = formula.trace(weights, as_float(group.entries), normalizer, group.positions)
-        moved = formula.push_forward(weights, tangents, traces)
+        traces = float_trace(weights, group, normalizer)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = formula.push_forward(weights, tangents, traces)
         result[bank.rows(group, width)] = moved.reshape(len(moved), -1)
+    _check_finite(result)
     return result
 
 
@@ -222,14 +247,18 @@ def vjp(
         part = cotangent[bank.rows(group, width)]
         chosen = part.any(axis=-1)
         if chosen.any():
-            x = as_float(group.entries)[chosen]
-            traces = formula.trace(weights, x, normalizer, group.positions[chosen])
-            _accumulate(total, weights, traces, part[chosen].reshape(len(x), 1, *x.shape[1:2], width))
+            some = Group(group.positions[chosen], group.entries[chosen])
+            seeds = part[chosen].reshape(len(some.positions), 1, -1, width)
+            traces = float_trace(weights, some, normalizer)
+            with np.errstate(over="ignore", invalid="ignore"):
+                _accumulate(total, weights, traces, seeds)
     pieces = []
     for derivative, layer in zip(total, layers, strict=True):
         named = dict(zip(FACTORS, formula.split(derivative, layer.rank), strict=True))
         pieces += [named[name].ravel() for name in factors]
-    return np.concatenate(pieces)
+    result = np.concatenate(pieces)
+    _check_finite(result)
+    return result
 
 
 def _accumulate(

@@ -115,6 +115,9 @@ class Layer:
 
 def check_layers(layers: Iterable[object]) -> tuple[Layer, ...]:
     """Return the layers of a network, each as wide as what the one before puts out."""
+    if not isinstance(layers, Iterable):
+        msg = f"`layers` must be a sequence of Layer; got {layers!r}"
+        raise TypeError(msg)
     checked: list[Layer] = []
     for number, layer in enumerate(layers):
         if not isinstance(layer, Layer):
@@ -135,7 +138,8 @@ def check_layers(layers: Iterable[object]) -> tuple[Layer, ...]:
 
 def check_factors(factors: Sequence[str]) -> tuple[str, ...]:
     """Return the chosen factors in the order of the parameters."""
-    chosen = (factors,) if isinstance(factors, str) else tuple(factors)
+    several = isinstance(factors, Iterable) and not isinstance(factors, str)
+    chosen = tuple(factors) if several else (factors,)
     if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(FACTORS):
         msg = f"`factors` must be one or more of {', '.join(FACTORS)}, each once; got {factors!r}"
         raise ValueError(msg)

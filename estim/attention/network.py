@@ -151,14 +151,15 @@ class Network:
         ------
         TypeError, ValueError
             If the bank does not fit, or the normalizer leaves a row of scores without a positive finite sum.
+        OverflowError
+            If float64 does not hold the factors, the bank or what comes out.
         """
         inputs = read_bank(bank, self.width)
         if digits is not None:
             return inputs.assemble([midpoints(self._ball_outputs(group, digits)) for group in inputs.groups])
         floats = [layer.float64 for layer in self.layers]
         return inputs.assemble(
-            formula.forward(floats, as_float(group.entries), self.normalizer, group.positions)
-            for group in inputs.groups
+            jacobian.float_trace(floats, group, self.normalizer)[-1].outputs for group in inputs.groups
         )
 
     def _ball_outputs(self, group: Group, digits: int) -> Array:
@@ -191,6 +192,8 @@ class Network:
         TypeError, ValueError
             If an argument does not fit, or the normalizer leaves a row of scores without a positive finite
             sum.
+        OverflowError
+            If float64 does not hold the factors, the bank or what comes out.
         """
         chosen = check_factors(factors)
         bank = read_bank(bank, self.width)

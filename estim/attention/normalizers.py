@@ -68,6 +68,13 @@ class Normalizer:
     # The pair for one number of any ring that has the operations it uses; built-in normalizers only.
     _generic: Callable[[Any], Pair] | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        for part in ("function", "derivative", "taylor", "high_precision"):
+            value = getattr(self, part)
+            if not callable(value) and (value is not None or part in ("function", "derivative")):
+                msg = f"`{part}` of a normalizer must be callable; got {value!r}"
+                raise TypeError(msg)
+
     def __call__(self, scores: Array) -> tuple[Array, Array]:
         """Return phi and phi' at the scores, in the number system of the scores.
 
@@ -83,8 +90,11 @@ class Normalizer:
 
         Raises
         ------
+        TypeError
+            If `high_precision` does not return two balls.
         ValueError
-            If the normalizer is not positive at a score, or does not know the number system.
+            If the normalizer is not positive at a score, its derivative is not finite there, or it does not know
+            the number system.
         """
         if scores.dtype != object:
             return self._scaled(scores) if self._scaled else self._checked(scores)
@@ -93,14 +103,31 @@ class Normalizer:
         return phi, slope
 
     def _checked(self, scores: Array) -> tuple[Array, Array]:
-        phi = np.asarray(self.function(scores))
+        # What overflows on the way may be harmless, as in 1 / (1 + exp(-s)); what comes out is checked.
+        with np.errstate(over="ignore", invalid="ignore"):
+            phi, slope = self._values("function", scores), self._values("derivative", scores)
         # `not >` also catches NaN.
         bad = ~(phi.real > 0)
         if bad.any() and not _underflowed(phi):
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             msg = f"normalizer {self.name!r} must be positive; got {phi[where]} at score {scores[where]}"
             raise ValueError(msg)
-        return phi, np.asarray(self.derivative(scores))
+        bad = np.isfinite(phi) & ~np.isfinite(slope)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            msg = f"derivative of normalizer {self.name!r} must be finite; got {slope[where]} at score {scores[where]}"
+            raise ValueError(msg)
+        return phi, slope
+
+    def _values(self, part: str, scores: Array) -> Array:
+        values = np.asarray(getattr(self, part)(scores))
+        if values.shape not in ((), scores.shape):  # One number for all, as the slope of a line.
+            msg = (
+                f"`{part}` of normalizer {self.name!r} must return an array of the shape of the scores, "
+                f"{scores.shape}; got shape {values.shape}"
+            )
+            raise ValueError(msg)
+        return np.broadcast_to(values, scores.shape)
 
     def _for_balls(self) -> Callable[[Any], Pair]:
         if self.high_precision is None and self._generic is None:
@@ -113,7 +140,12 @@ class Normalizer:
 
     def _checked_ball(self, score: Any) -> Pair:
         assert self.high_precision is not None
-        phi, slope = self.high_precision(score)
+        pair = self.high_precision(score)
+        # Not a float or an mpf, which carry no error, and would pass for exact.
+        if not isinstance(pair, tuple) or [type(part) for part in pair] != [flint.arb] * 2:
+            msg = f"`high_precision` of normalizer {self.name!r} must return (phi, phi') as flint.arb; got {pair!r}"
+            raise TypeError(msg)
+        phi, slope = pair
         if phi <= 0:  # Certainly: a wide ball that reaches zero is a matter of precision.
             msg = f"normalizer {self.name!r} must be positive; got {phi.str(6)} at score {score.str(6)}"
             raise ValueError(msg)

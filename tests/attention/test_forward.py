@@ -141,6 +141,30 @@ def test_precision_is_restored_also_after_an_error():
     assert (flint.ctx.prec, flint.ctx.cap, mpmath.mp.prec) == before
 
 
+def test_what_float64_does_not_hold_is_refused_and_digits_hold_it():
+    beyond = Network([Layer([["1e400"]], [["1e-400"]], [[1]])])
+    bank = [[[1], [2]]]
+    for call in (lambda: beyond(bank), lambda: beyond.jacobian(bank), lambda: beyond.parameters):
+        with pytest.raises(OverflowError, match=r"an entry lies beyond float64, .*; give `digits`"):
+            call()
+    assert mpmath.almosteq(beyond(bank, digits=20)[0, 0, 0], (1 + 2 * mpmath.e) / (1 + mpmath.e), 1e-15)
+    flat = Layer([[0.0]], [[1.0]], [[1.0]])
+    large = Network([flat, Layer([[0.0]], [[1.0]], [[1e200]])])
+    bank = [[[1e200], [1.0]]]
+    calls = (
+        large,
+        large.jacobian,
+        Network([flat, Layer([[0.0]], [[1e100]], [[1e100]])]).jacobian,
+        lambda bank: large.vjp(bank, [0, 1]),
+        lambda bank: Network([flat]).jvp(bank, [0, 0, 1e200]),
+    )
+    for call in calls:
+        with pytest.raises(OverflowError, match=r"float64 does not hold the numbers of this network on this bank"):
+            call(bank)
+    with pytest.raises(ValueError, match=r"sums to nan on a row of scores: input 0, token 0, layer 0; lower"):
+        Network([Layer([[1.0]], [[1.0]], [[1.0]])])(bank)
+
+
 def test_bad_networks_and_banks_are_refused_by_name():
     one = Layer([[1]], [[1]], [[1]])
     wide = Layer(np.ones((2, 1)), np.ones((2, 1)), np.ones((2, 2)))
@@ -175,6 +199,15 @@ def test_bad_networks_and_banks_are_refused_by_name():
         made(np.array([[[1.0], [np.nan]]]))
     with pytest.raises(ValueError, match=r"`digits` must be a positive integer; got 0"):
         made([[[1]]], digits=0)
+    for digits in (True, 1.5, "x", -3):
+        with pytest.raises(ValueError, match=rf"`digits` must be a positive integer; got {digits!r}"):
+            made.jacobian([[[1]]], digits=digits)
+    for factors in (None, 5, ("key", "key")):
+        with pytest.raises(ValueError, match=r"`factors` must be one or more of query, key, value, each once; got"):
+            made.jacobian([[[1]]], factors=factors)
+    for layers in (one, None):
+        with pytest.raises(TypeError, match=r"`layers` must be a sequence of Layer; got"):
+            Network(layers)
     with pytest.raises(ValueError, match=r"`parameters` must have one entry for each parameter, 3; got 2"):
         made.with_parameters([1, 2])
     with pytest.raises(

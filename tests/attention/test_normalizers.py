@@ -89,6 +89,10 @@ def test_softplus_needs_a_stand_in_for_its_logarithm():
         NORMALIZERS["softplus"](np.array([[flint.fmpq(1)]], dtype=object))
 
 
+ONE = Network([Layer([[1]], [[1]], [[1]])]).layers
+PAIR = [[[0], [1]]]
+
+
 def two_plus_tanh(s):
     return 2 + np.tanh(s)
 
@@ -117,8 +121,42 @@ def test_a_normalizer_of_ones_own_is_checked_on_the_scores_it_meets():
         plain([[[1.0], [2.0]], [[30.0], [30.0]]])
     with pytest.raises(ValueError, match=r"underflows to zero on a row of scores: input 2, token 0, layer 0"):
         plain.jacobian([[[1.0]], [[1.0], [2.0]], [[40.0]]])
-    with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"sums to inf on a row of scores: input 0"):
+    with pytest.raises(ValueError, match=r"sums to inf on a row of scores: input 0, .*; lower factors or inputs"):
         Network([layer], plain.normalizer)([[[30.0]]])
+
+
+@pytest.mark.parametrize(
+    ("function", "derivative", "error", "text"),
+    [
+        (3, np.exp, TypeError, r"`function` of a normalizer must be callable; got 3"),
+        (np.exp, None, TypeError, r"`derivative` of a normalizer must be callable; got None"),
+        (lambda s: np.exp(s)[..., :1], np.exp, ValueError, r"`function` of .* shape of the scores, \(1, 2, 2\); got"),
+        (np.exp, lambda s: np.exp(s)[0], ValueError, r"`derivative` of .* \(1, 2, 2\); got shape \(2, 2\)"),
+        (np.exp, lambda s: s * np.nan, ValueError, r"derivative of normalizer 'custom' must be finite; got nan at"),
+        (lambda s: s * np.nan, np.exp, ValueError, r"normalizer 'custom' must be positive; got nan at score"),
+    ],
+)
+def test_functions_that_do_not_fit_are_refused_by_name(function, derivative, error, text):
+    with pytest.raises(error, match=text):
+        Network(ONE, Normalizer(function, derivative)).jacobian([[[1], [2]]])
+
+
+def test_one_slope_for_all_scores_and_overflow_on_the_way_are_harmless():
+    line = Normalizer(lambda s: 3 + s, lambda s: 1)
+    made = Network([Layer([[1.0]], [[1.0]], [[1.0]])], line)
+    # (3 + 1 + (3 + 2) 2) / (6 + 3) at the token 1, whose scores are 1 and 2
+    assert made([[[1.0], [2.0]]])[0, 0, 0] == pytest.approx(14 / 9)
+    assert made.jacobian([[[1.0], [2.0]]])[0, 0] == pytest.approx((1 + 2 * 2) / 9 - 14 / 9 * 3 / 9)
+    assert made.exceptional() == ()
+    sigmoid = Normalizer(lambda s: 1 / (1 + np.exp(-s)), lambda s: 1 / (2 + np.exp(s) + np.exp(-s)))
+    assert np.isfinite(Network([Layer([[1.0]], [[1.0]], [[1.0]])], sigmoid).jacobian([[[1.0], [1000.0]]])).all()
+
+
+@pytest.mark.parametrize("returned", [lambda s: s.exp(), lambda s: (1.5, 1.0), lambda s: (mpmath.exp(1), s.exp())])
+def test_only_balls_are_proof(returned):
+    own = Normalizer(np.exp, np.exp, name="own", high_precision=returned)
+    with pytest.raises(TypeError, match=r"`high_precision` of normalizer 'own' must return \(phi, phi'\) as flint.arb"):
+        Network(ONE, own)(PAIR, digits=20)
 
 
 def test_what_a_normalizer_lacks_is_said():
@@ -129,10 +167,6 @@ def test_what_a_normalizer_lacks_is_said():
         made.normalizer(np.array([[Fraction(1, 2)]], dtype=object))
     with pytest.raises(ValueError, match=r"'plain' has no `taylor` coefficients"):
         power_series(made.normalizer, 4)
-
-
-ONE = Network([Layer([[1]], [[1]], [[1]])]).layers
-PAIR = [[[0], [1]]]
 
 
 def test_balls_are_checked_for_positivity_too():
