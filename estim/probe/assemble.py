@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from estim.probe.arguments import real_number, reals
 from estim.probe.condensed import Condensed, condense
-from estim.probe.directions import Directions, floors, resolve
-from estim.probe.noise import BLOCK, Whitening, whitening
-from estim.probe.proven import exact_null_space, gauge_rows, in_own_units, without
+from estim.probe.directions import Directions, resolve
+from estim.probe.floors import floors
+from estim.probe.noise import Whitening, whitening
 from estim.probe.readout import measured
+from estim.probe.proven import exact_null_space, gauge_rows, without
 from estim.probe.record import Sensitivity, Status
 from estim.probe.shares import groups_alone, shares_of_inputs
 from estim.probe.words import combinations
@@ -47,11 +48,10 @@ def assemble(
     condensed = condense(jacobian, error, noise)
     gauge = gauge_rows(jacobian, error, probed.tangents, symmetry)
     del error
-    found = resolve(condensed) if certified is None else certified
     null = np.zeros((0, parameters)) if probed.exact is None else without(exact_null_space(probed.exact), gauge)
     proven = np.concatenate([null, gauge])
+    found = resolve(condensed, proven) if certified is None else certified
     unresolved = without(found.directions[found.rank :], proven)
-    found, notes = in_own_units(found, condensed, proven) if certified is None else (found, ())
     directions = np.concatenate([found.directions[: found.rank], unresolved, null, gauge])
     status = [
         *_seen_or_weak(found, change),
@@ -90,8 +90,18 @@ def assemble(
         smallest_change=change,
         unseen=_phrases(blind, probed.names, _comparable(norms)),
         identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
-        notes=(*probed.notes, *notes, *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
+        notes=(*probed.notes, *_vague(found), *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
     )
+
+
+def _vague(found: Directions) -> tuple[str, ...]:
+    """Say which singular values are left out."""
+    vague = int(np.isnan(found.singular_values).sum())
+    note = (
+        f"{vague} resolved directions are too weak, beside the strongest, for float64 to know their singular values in "
+        "the parameters' units (NaN): those free of units, statuses and floors hold."
+    )
+    return (note,) if vague else ()
 
 
 def _beyond_counting(readings: int, parameters: int, proven: int) -> tuple[str, ...]:
@@ -168,12 +178,8 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
 
 def _standard_errors(found: Directions) -> Array:
     resolved = found.scaled_singular_values[: found.rank]
-    unit, count = np.eye(BLOCK, len(found.scale)), len(found.scale)
-    errors = [
-        floors(np.roll(unit, k, axis=1), found.scale, resolved, found.scaled_directions, found.resolution)
-        for k in range(0, count, BLOCK)
-    ]
-    return np.concatenate(errors)[:count]
+    unit = np.eye(len(found.scale))
+    return floors(unit, found.scale, resolved, found.scaled_directions, found.resolution)
 
 
 def _raw(condensed: Condensed, found: Directions) -> Array:

@@ -17,8 +17,8 @@ from estim.probe.noise import Whitening, norms_of
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
-# LAPACK's block size.
-_LAPACK_BLOCK = 64
+# Columns that LAPACK factors together.
+_WIDTH = 32
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class Condensed:
 
 def condense(jacobian: Array, error: Array | None, noise: Whitening) -> Condensed:
     """Whiten and condense a Jacobian (readings, parameters); error None stands for the rounding of its entries."""
-    noisy = triangle(noise.blocks(jacobian), len(noise.scale), jacobian.shape[1])
+    parameters = jacobian.shape[1]
+    tall = len(noise.scale) > parameters
+    noisy = triangle(noise.blocks(jacobian), parameters) if tall else np.concatenate(list(noise.blocks(jacobian)))
     if error is None and noise.forward is None:
         slack = EPS * norms_of(noisy)
     else:
@@ -58,22 +60,22 @@ def condense(jacobian: Array, error: Array | None, noise: Whitening) -> Condense
     return Condensed(noisy, slack, _short(known), norms_of(known_error))
 
 
-def triangle(blocks: Iterable[Array], rows: int, columns: int) -> Array:
-    """Return R of the QR factorisation of stacked blocks of rows, or the stack where it has fewer rows than columns.
+def triangle(blocks: Iterable[Array], columns: int) -> Array:
+    """Return R of the QR factorisation of stacked blocks of rows, never held together.
 
-    Made in place: one copy is held.
+    Blocks are taken in one by one (LAPACK's tpqrt; Elmroth and Gustavson 2000, doi:10.1147/rd.444.0605).
     """
     from scipy.linalg import lapack
 
-    stack, start = np.empty((rows, columns), order="F"), 0
+    factor = np.zeros((columns, columns), order="F")
     for block in blocks:
-        stack[start : start + len(block)] = block
-        start += len(block)
-    if rows <= columns:
-        return stack
-    factored, *_ = lapack.dgeqrf(stack, lwork=_LAPACK_BLOCK * columns, overwrite_a=1)
-    return np.triu(factored[:columns])
+        rows = np.array(block, order="F")
+        factor, *_, info = lapack.dtpqrt(0, min(_WIDTH, columns), factor, rows, overwrite_a=1, overwrite_b=1)
+        if info != 0:
+            msg = f"the QR factorisation failed (LAPACK dtpqrt, info = {info})"
+            raise ArithmeticError(msg)
+    return np.asarray(factor)
 
 
 def _short(matrix: Array) -> Array:
-    return triangle([matrix], *matrix.shape) if len(matrix) > matrix.shape[1] else matrix
+    return triangle([matrix], matrix.shape[1]) if len(matrix) > matrix.shape[1] else matrix

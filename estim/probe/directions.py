@@ -16,14 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.condensed import Condensed
-from estim.probe.graded_svd import Decomposition, decompose, orthonormal
+from estim.probe.factored import EPS, ROUNDING, Factored, factor
+from estim.probe.graded_svd import decompose, orthonormal
 from estim.probe.noise import norms_of
 
 Array = NDArray[np.float64]
-
-EPS = float(np.finfo(np.float64).eps)
-#: Rounding of a factorisation, relative to the norm of a column.
-ROUNDING = 4.0 * EPS
 
 
 @dataclass(frozen=True)
@@ -68,107 +65,85 @@ class Moved:
     """(readings, columns); None stands for the Jacobian over `scale`."""
 
 
-def resolve(condensed: Condensed) -> Directions:
-    """Return the directions that a condensed Jacobian, known to its slack, resolves."""
+def resolve(condensed: Condensed, proven: Array) -> Directions:
+    """Return the directions that a condensed Jacobian, known to its slack, resolves.
+
+    `proven` are orthonormal rows, in the user's units, proven not to be seen: the weak values there profit.
+    """
     scale = norms_of(condensed.noisy)
     if len(condensed.noiseless):
         scale = np.where(scale > 0.0, scale, norms_of(condensed.noiseless))
     scale = np.where(scale > 0.0, scale, 1.0)
     noisy, slack = condensed.noisy / scale, condensed.slack / scale
-    if not len(condensed.noiseless):
-        return _in_own_units(None, _factor(noisy, slack), scale, slack)
-    # What noiseless readings fix exactly is taken out; in the complement of it the noisy ones count.
-    known_slack = condensed.noiseless_slack / scale
-    known = _factor(condensed.noiseless / scale, known_slack)
-    basis = known.unseen
-    inside = _factor(noisy @ basis.T, (slack + ROUNDING) @ np.abs(basis.T))
-    found = replace(
-        inside, weights=basis.T @ inside.weights, right=inside.right @ basis, unseen=inside.unseen @ basis,
-        resolution=inside.resolution if np.isfinite(inside.resolution) else known.resolution,
-    )  # fmt: skip
-    return _in_own_units(known, found, scale, np.maximum(slack, known_slack))
-
-
-@dataclass(frozen=True)
-class _Factored:
-    """The resolved part M_r of a matrix, M_r = (M weights) diag(values) right, M weights orthonormal."""
-
-    weights: Array
-    """(parameters, rank)."""
-    values: Array
-    """(rank,)."""
-    right: Array
-    """(rank, parameters) orthonormal rows."""
-    unseen: Array
-    """(parameters - rank, parameters) orthonormal rows, spanning the rest."""
-    unresolved: Array
-    """The other singular values."""
-    resolution: float
-
-    def times(self, scale: Array) -> tuple[Array, Decomposition]:
-        """Return the weights, still for columns of M, and the decomposition, of M_r diag(scale)."""
-        loss = self.resolution / self.values[-1] if len(self.values) else 0.0
-        found = decompose(self.values[:, None] * self.right * scale, loss)
-        return self.weights @ found.left, found
-
-
-def _factor(matrix: Array, slack: Array) -> _Factored:
-    """Factor a matrix, (rows, parameters), each column of it known to within `slack`.
-
-    A column no longer than its slack is unresolved whatever the others are; the rest is scaled to unit norm, if it is
-    not yet.
-    """
-    parameters = matrix.shape[1]
-    norms = norms_of(matrix)
-    visible = norms > slack
-    if not visible.any():
-        none = np.zeros((0, parameters))
-        return _Factored(none.T, np.zeros(0), none, np.eye(parameters), np.zeros(parameters), np.inf)
-    scale = norms[visible]
-    columns = matrix[:, visible] / scale
-    # The factorisation's own rounding joins the error of the matrix.
-    resolution = float(np.linalg.norm(slack[visible] / scale)) + ROUNDING * float(np.sqrt(len(scale)))
-    _, values, inner = np.linalg.svd(columns, full_matrices=len(columns) < len(scale))
-    rank = int(np.count_nonzero(values > resolution))
-    right = np.zeros((len(inner), parameters))
-    right[:, visible] = inner
-    hidden = np.eye(parameters)[~visible]
-    weights = (right[:rank] / values[:rank, None]).T
-    found = _Factored(
-        weights, values[:rank], right[:rank], np.concatenate([right[rank:], hidden]), values[rank:], resolution
-    )
-    if np.allclose(scale, 1.0, rtol=1e-8):
-        return found
-    # Back from unit norms.
-    full = np.ones(parameters)
-    full[visible] = scale
-    weights, (_, values, seen) = found.times(full)
-    unseen = np.concatenate([orthonormal(right[rank:] / full), hidden])
-    return replace(found, weights=weights / full[:, None], values=values, right=seen, unseen=unseen)
-
-
-def _in_own_units(known: _Factored | None, found: _Factored, scale: Array, slack: Array) -> Directions:
-    """Put together what is known without noise, what noisy readings resolve, and the rest, in both units."""
-    parts = [found] if known is None else [known, found]
-    size = len(scale)
-    weights, own = zip(*(part.times(scale) for part in parts), strict=True)
-    fixed = np.full(0 if known is None else len(known.values), np.inf)
-    rank = len(fixed) + len(found.values)
-    combined = np.concatenate(weights, axis=1)
+    if len(condensed.noiseless):
+        return _with_noiseless(condensed, noisy, slack, scale)
+    found = factor(noisy, slack)
+    rank, size = len(found.values), len(scale)
+    if 0 < rank == size - len(proven) < size:
+        weights, values, directions = _beside_null(noisy, found, scale, proven)
+    else:
+        weights, (_, values, right) = found.times(scale)
+        directions = np.concatenate([right, orthonormal(found.unseen / scale)])
+        values = _known_to_rounding(values, found, scale) if rank < size else values
     return Directions(
         rank=rank,
-        singular_values=_padded(np.concatenate([fixed, own[-1].values]), size),
-        directions=np.concatenate([*(part.right for part in own), orthonormal(found.unseen / scale)]),
+        singular_values=_padded(values, size),
+        directions=directions,
         scale=scale,
-        scaled_singular_values=_padded(np.concatenate([fixed, found.values, found.unresolved])[:size], size),
-        scaled_directions=np.concatenate([*(part.right for part in parts), found.unseen]),
+        scaled_singular_values=_padded(np.concatenate([found.values, found.unresolved]), size),
+        scaled_directions=np.concatenate([found.right, found.unseen]),
         resolution=found.resolution,
-        moved=Moved(combined, (slack + ROUNDING) @ np.abs(combined)),
+        moved=Moved(weights, _error(weights, slack + ROUNDING, values)),
     )
 
 
-def refined(found: Directions, condensed: Condensed, null: Array) -> Directions:
-    """Return the directions in the user's units again, where orthonormal rows `null` are proven to be all unseen.
+def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Array) -> Directions:
+    """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
+    known_slack = condensed.noiseless_slack / scale
+    known = factor(condensed.noiseless / scale, known_slack)
+    basis = known.unseen
+    # By Wedin's theorem the complement is known to so much, and lets that part of any strong column in.
+    tilt = known.resolution / known.values[-1] if len(known.values) else 0.0
+    inside_slack = (slack + ROUNDING) @ np.abs(basis.T) + tilt * float(np.linalg.norm(noisy))
+    inside = factor(noisy @ basis.T, inside_slack)
+    found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis)
+    fixing, (_, _, fixed) = known.times(scale)
+    weights, (_, values, right) = found.times(scale)
+    values = _known_to_rounding(values, found, scale)
+    errors = [
+        _error(fixing, known_slack + ROUNDING, np.ones(len(fixed))),
+        _error(weights, inside_slack, values),
+    ]
+    size, infinite = len(scale), np.full(len(fixed), np.inf)
+    return Directions(
+        rank=len(fixed) + len(values),
+        singular_values=_padded(np.concatenate([infinite, values]), size),
+        directions=np.concatenate([fixed, right, orthonormal(found.unseen / scale)]),
+        scale=scale,
+        scaled_singular_values=_padded(np.concatenate([infinite, found.values, found.unresolved])[:size], size),
+        scaled_directions=np.concatenate([known.right, found.right, found.unseen]),
+        resolution=inside.resolution if np.isfinite(inside.resolution) else known.resolution,
+        moved=Moved(np.concatenate([fixing, basis.T @ weights], axis=1), np.concatenate(errors)),
+    )
+
+
+def _known_to_rounding(values: Array, found: Factored, scale: Array) -> Array:
+    """Make NaN of the values in the user's units that are rounding, where the unseen space is known to that only.
+
+    Strong parameters have a part in it, over the weakest value free of units.
+    """
+    if not len(values):
+        return values
+    largest = max(float(values[0]), float(scale.max()))
+    return np.where(values < 64.0 * EPS * len(scale) * largest / found.values[-1], np.nan, values)
+
+
+def _error(weights: Array, slack: Array, values: Array) -> Array:
+    return np.asarray(np.where(np.isnan(values), np.inf, slack @ np.abs(weights)))
+
+
+def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tuple[Array, Array, Array]:
+    """Return weights, values and directions where orthonormal rows `null` are proven to be all that is unseen.
 
     In units decades apart the weak singular values depend on the null space more finely than the whitened Jacobian
     shows it. With it known, columns that span the rest stand for all; they are made orthogonal to it, weak ones
@@ -177,48 +152,17 @@ def refined(found: Directions, condensed: Condensed, null: Array) -> Directions:
     """
     from scipy.linalg import qr, solve_triangular
 
-    scaled = condensed.noisy / found.scale
-    *_, order = qr(scaled, mode="r", pivoting=True)
-    kept = order[: found.rank]
-    kept = kept[np.argsort(found.scale[kept], kind="stable")]
-    basis, mixing = np.linalg.qr(np.eye(len(found.scale))[:, kept] - null.T @ null[:, kept])
-    factor = np.linalg.qr(scaled[:, kept], mode="r")
-    columns = solve_triangular(mixing, (factor * found.scale[kept]).T, trans="T").T
-    left, values, right = decompose(columns, found.resolution / found.scaled_singular_values[found.rank - 1])
-    weights = np.zeros_like(found.moved.weights)
-    weights[kept] = solve_triangular(factor, left)
-    slack = condensed.slack / found.scale + ROUNDING
-    return replace(
-        found,
-        singular_values=_padded(values, len(found.scale)),
-        directions=np.concatenate([right @ basis.T, null]),
-        moved=Moved(weights, slack @ np.abs(weights)),
-    )
-
-
-def floors(
-    functionals: Array, scale: Array, scaled_singular_values: Array, scaled_directions: Array, resolution: float
-) -> Array:
-    """Return the RMSE floor of each functional (rows), infinite where a direction not seen is involved.
-
-    The singular values are the resolved ones. Involved means beyond what the error of the unseen subspace explains: by
-    Wedin's theorem it is known to about the resolution over the smallest resolved value. All in parameters of equal
-    effect, so that units do not matter.
-    """
-    values = scaled_singular_values
-    finite = values[np.isfinite(values)]
-    doubt = 8.0 * resolution / finite.min() if finite.size else 0.0
-    scaled = functionals / scale
-    lengths = norms_of(scaled.T)
-    # By powers of two, exactly: squares neither overflow nor vanish.
-    size = np.exp2(np.round(np.log2(np.where(lengths > 0.0, lengths, 1.0))))
-    along = (scaled / size[:, None]) @ scaled_directions.T
-    involved = np.abs(along[:, len(values) :]) > min(max(doubt, 1e-12), 1e-3) * (lengths / size)[:, None]
-    part = along[:, : len(values)]
-    if finite.size < values.size:  # beside what is known without noise, rounding is no part
-        part = np.where(np.abs(part) > 64.0 * EPS * (lengths / size)[:, None], part, 0.0)
-    squares = np.square(part / values).sum(axis=1)
-    return np.asarray(np.where(involved.any(axis=1), np.inf, size * np.sqrt(squares)))
+    rank = len(found.values)
+    *_, order = qr(noisy, mode="r", pivoting=True)
+    kept = order[:rank]
+    kept = kept[np.argsort(scale[kept], kind="stable")]
+    basis, mixing = np.linalg.qr(np.eye(len(scale))[:, kept] - null.T @ null[:, kept])
+    triangle = np.linalg.qr(noisy[:, kept], mode="r")
+    columns = solve_triangular(mixing, (triangle * scale[kept]).T, trans="T").T
+    left, values, right = decompose(columns, found.resolution / found.values[-1])
+    weights = np.zeros((len(scale), rank))
+    weights[kept] = solve_triangular(triangle, left)
+    return weights, values, np.concatenate([right @ basis.T, null])
 
 
 def _padded(values: Array, length: int) -> Array:

@@ -17,8 +17,8 @@ from estim.probe.arguments import real_number, reals
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
-#: Rows whitened at a time.
-BLOCK = 256
+#: Rows whitened at a time; but no more than _BLOCKS blocks, as each factorisation of one more adds its rounding.
+_ROWS, _BLOCKS = 256, 16
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Whitening:
         return norms
 
     def _parts(self) -> Iterator[slice]:
-        return (slice(start, start + BLOCK) for start in range(0, len(self.scale), BLOCK))
+        rows = max(_ROWS, -(-len(self.scale) // _BLOCKS))
+        return (slice(start, start + rows) for start in range(0, len(self.scale), rows))
 
     def known(self, matrix: Array) -> Array:
         """Return what a matrix of readings, (readings, ...), says of the combinations known without noise."""

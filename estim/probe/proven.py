@@ -1,15 +1,13 @@
-"""What is proven not to be seen, gauge and null space, and what that says of the weak singular values."""
-
-from dataclasses import replace
+"""What is proven not to be seen: gauge and null space."""
 
 import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import reals
-from estim.probe.condensed import Condensed
-from estim.probe.directions import EPS, Directions, refined
 
 Array = npt.NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
 
 
 def gauge_rows(jacobian: Array, error: Array | None, tangents: Array | None, symmetry: npt.ArrayLike | None) -> Array:
@@ -22,9 +20,8 @@ def gauge_rows(jacobian: Array, error: Array | None, tangents: Array | None, sym
         if declared.ndim != 2 or len(declared) != parameters or not np.isfinite(declared).all():
             msg = f"symmetry must be finite, of shape ({parameters}, symmetries); got shape {declared.shape}"
             raise ValueError(msg)
-        moved = np.abs(jacobian @ declared)
-        allowed = (EPS * np.abs(jacobian) if error is None else error) @ np.abs(declared)
-        allowed += parameters * EPS * (np.abs(jacobian) @ np.abs(declared))
+        moved, reach = np.abs(jacobian @ declared), np.abs(jacobian) @ np.abs(declared)
+        allowed = parameters * EPS * reach + (EPS * reach if error is None else error @ np.abs(declared))
         if (moved > allowed).any():
             row, k = (int(i) for i in np.argwhere(moved > allowed)[0])
             msg = f"symmetry {k} is none: a unit step along it moves reading {row} by {moved[row, k]:.3g}"
@@ -73,27 +70,3 @@ def gauge_within(gauge: Array, member: npt.NDArray[np.bool_]) -> Array:
     left, outside, _ = np.linalg.svd(gauge[:, ~member])
     touching = int(np.count_nonzero(outside > 1e-8))
     return _span((left.T @ gauge)[touching:, member])
-
-
-def in_own_units(found: Directions, condensed: Condensed, proven: Array) -> tuple[Directions, tuple[str, ...]]:
-    """Make the singular values in the user's units as accurate as what is proven allows, or leave them out."""
-    size, known = len(found.scale), len(condensed.noiseless) > 0
-    if found.rank == 0 or (found.rank == size and not known):
-        return found, ()
-    if len(proven) == size - found.rank and not known:
-        return refined(found, condensed, proven), ()
-    # The subspace that is left is known to rounding, over the weakest value; strong parameters have a part in that.
-    scaled, values = found.scaled_singular_values[: found.rank], found.singular_values[: found.rank]
-    finite = np.isfinite(values)
-    largest = max(values[finite].max(initial=0.0), found.scale.max() if known else 0.0)
-    vague = finite & (values < 64.0 * EPS * size * largest / scaled[np.isfinite(scaled)].min(initial=1.0))
-    if not vague.any():
-        return found, ()
-    note = (
-        f"{int(vague.sum())} resolved directions are too weak, beside the strongest, for float64 to know their "
-        "singular values in the parameters' units (NaN): those free of units, statuses and floors hold."
-    )
-    every = found.singular_values.copy()
-    every[: found.rank][vague] = np.nan
-    error = np.where(vague, np.inf, found.moved.error)
-    return replace(found, singular_values=every, moved=replace(found.moved, error=error)), (note,)

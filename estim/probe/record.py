@@ -197,7 +197,7 @@ class Sensitivity(Record):
         >>> found.floor({"a": 1})
         inf
         """
-        from estim.probe.directions import floors
+        from estim.probe.floors import floors
 
         u = self._vector(functional, "functional")[None, :]
         resolved = self.scaled_singular_values[: self.resolved]

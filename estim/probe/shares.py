@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from estim.probe.condensed import Condensed
 from estim.probe.directions import Directions, resolve
 from estim.probe.noise import Whitening
-from estim.probe.proven import gauge_within, in_own_units
+from estim.probe.proven import gauge_within
 
 Array = NDArray[np.float64]
 
@@ -37,15 +37,13 @@ def shares_of_inputs(
         columns, weights = jacobian, weights / found.scale[:, None]
     for block in np.split(directions, range(_BLOCK, len(directions), _BLOCK)):
         moved = columns @ weights[:, block]
-        moved /= np.maximum(np.abs(moved).max(axis=0), np.finfo(float).tiny)  # shares are relative: nothing overflows
         known = np.isinf(found.singular_values[block])
         parts = noise.contributions(moved)
         if known.any():
             parts[:, known] = noise.known_contributions(moved[:, known])
-        total = parts.sum(axis=0)
-        parts /= np.where(total > 0.0, total, 1.0)
+        parts /= parts.sum(axis=0)  # one, but for rounding
         share[:, block] = _sums(parts, inputs, len(share))
-        carriers[block] = _largest(parts, carriers.shape[1]).T
+        carriers[block] = _largest(parts, carriers.shape[1])
     unknown = int(np.count_nonzero(~trusted))
     note = (
         f"{unknown} resolved directions are known too roughly for the shares of inputs in them (NaN), and the readings "
@@ -66,10 +64,13 @@ def _sums(parts: Array, inputs: NDArray[np.int64], count: int) -> Array:
 
 
 def _largest(parts: Array, most: int) -> NDArray[np.int64]:
-    """Return the rows of the largest entries of each column, largest first."""
-    first = np.argpartition(-parts, most - 1, axis=0)[:most]
-    order = np.argsort(-np.take_along_axis(parts, first, axis=0), axis=0, kind="stable")
-    return np.asarray(np.take_along_axis(first, order, axis=0), dtype=np.int64)
+    """Return the rows of the largest entries of each column, (columns, most), largest first."""
+    left = np.array(parts.T, order="C")
+    found = np.empty((len(left), most), dtype=np.int64)
+    for k in range(most):
+        found[:, k] = left.argmax(axis=1)
+        left[np.arange(len(left)), found[:, k]] = -np.inf
+    return found
 
 
 def groups_alone(
@@ -86,8 +87,7 @@ def groups_alone(
         within = gauge_within(gauge, member)
         inside = len(within)
         if not member.all():
-            part = condensed.columns(member)
-            found, _ = in_own_units(resolve(part), part, within)
+            found = resolve(condensed.columns(member), within)
         values = found.singular_values[: found.rank]
         best = 1.0 / values[0] if found.rank else np.inf
         worst = 1.0 / values[-1] if found.rank == size - inside and found.rank else np.inf

@@ -1,0 +1,73 @@
+"""A matrix cut down to the part that stands out of its error."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.probe.graded_svd import Decomposition, decompose, orthonormal
+from estim.probe.noise import norms_of
+
+Array = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+#: Rounding of a factorisation, relative to the norm of a column.
+ROUNDING = 4.0 * EPS
+
+
+@dataclass(frozen=True)
+class Factored:
+    """The resolved part M_r of a matrix, M_r = (M weights) diag(values) right, M weights orthonormal."""
+
+    weights: Array
+    """(parameters, rank)."""
+    values: Array
+    """(rank,)."""
+    right: Array
+    """(rank, parameters) orthonormal rows."""
+    unseen: Array
+    """(parameters - rank, parameters) orthonormal rows, spanning the rest."""
+    unresolved: Array
+    """The other singular values."""
+    resolution: float
+
+    def times(self, scale: Array) -> tuple[Array, Decomposition]:
+        """Return the weights, still for columns of M, and the decomposition, of M_r diag(scale)."""
+        loss = self.resolution / self.values[-1] if len(self.values) else 0.0
+        found = decompose(self.values[:, None] * self.right * scale, loss)
+        return self.weights @ found.left, found
+
+
+def factor(matrix: Array, slack: Array) -> Factored:
+    """Factor a matrix, (rows, parameters), each column of it known to within `slack`.
+
+    A column no longer than its slack is unresolved whatever the others are; the rest is scaled to unit norm, if it is
+    not yet.
+    """
+    parameters = matrix.shape[1]
+    norms = norms_of(matrix)
+    visible = norms > slack
+    if not visible.any():
+        none = np.zeros((0, parameters))
+        return Factored(none.T, np.zeros(0), none, np.eye(parameters), np.zeros(parameters), np.inf)
+    scale = norms[visible]
+    columns = matrix[:, visible] / scale
+    # The factorisation's own rounding joins the error of the matrix.
+    resolution = float(np.linalg.norm(slack[visible] / scale)) + ROUNDING * float(np.sqrt(len(scale)))
+    _, values, inner = np.linalg.svd(columns, full_matrices=len(columns) < len(scale))
+    rank = int(np.count_nonzero(values > resolution))
+    right = np.zeros((len(inner), parameters))
+    right[:, visible] = inner
+    hidden = np.eye(parameters)[~visible]
+    weights = (right[:rank] / values[:rank, None]).T
+    found = Factored(
+        weights, values[:rank], right[:rank], np.concatenate([right[rank:], hidden]), values[rank:], resolution
+    )
+    if np.allclose(scale, 1.0, rtol=1e-8):
+        return found
+    # Back from unit norms.
+    full = np.ones(parameters)
+    full[visible] = scale
+    weights, (_, values, seen) = found.times(full)
+    unseen = np.concatenate([orthonormal(right[rank:] / full), hidden])
+    return replace(found, weights=weights / full[:, None], values=values, right=seen, unseen=unseen)
