@@ -155,9 +155,10 @@ class Sampler:
         while True:
             with ball_digits(self.digits):
                 excess = self._mean(place() * self._square) - self._rest
-                if excess.rel_accuracy_bits() >= _BITS:
+                if excess != 0 and excess.rel_accuracy_bits() >= _BITS:
                     return excess
-            self._raise_precision(2 * self.digits)
+            # An excess that is exactly zero stays so at any precision.
+            self._raise_precision(_MOST_DIGITS + 1 if excess == 0 else 2 * self.digits)
 
     @property
     def baseline(self) -> float:
@@ -198,7 +199,10 @@ def leading_power(sample: Sampler) -> int:
     ratio = sample(lambda: flint.arb(2 * small)) / sample(lambda: flint.arb(small))
     power = round(float(abs(ratio).log() / flint.arb(2).log()))
     if power < 1 or abs(float(ratio / 2**power) - 1) > 1e-9:
-        msg = f"the excess must start with a power of theta^2; it grows {float(ratio)}-fold when that doubles"
+        msg = (
+            f"the excess must start with a power of theta^2; it grows {float(ratio)}-fold when that doubles from "
+            "2**-64 of its range; lower `upper`"
+        )
         raise ValueError(msg)
     return power
 

@@ -21,7 +21,7 @@ from estim.attention.network import Network
 from estim.spectra.contact_record import ContactOrders, ContactSlopes
 from estim.spectra.orders import contact_orders, smith_orders
 from estim.spectra.plain import frozen_rows
-from estim.spectra.singular_values import Spectrum, spectrum
+from estim.spectra.singular_values import Spectrum, check_digits, spectrum
 
 __all__ = ["ContactOrders", "ContactSlopes", "contact_orders", "contact_slopes", "smith_orders"]
 
@@ -73,6 +73,10 @@ def contact_slopes(
     >>> found.slopes.astype(float).round(6)
     array([[0.999993, 5.00194 ]])
     """
+    if digits is None:
+        msg = "`digits` must be an integer from 15 to 10000; got None, which would be float64"
+        raise ValueError(msg)
+    check_digits(digits)
     exact = as_fractions(read_entries(scales, "scales", ndim=1))
     if len(exact) < 2 or min(exact) <= 0 or any(a == b for a, b in pairwise(exact)):
         msg = f"`scales` must be two or more positive numbers, each different from the one before; got {scales!r}"

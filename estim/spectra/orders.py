@@ -9,7 +9,7 @@ from typing import Any
 import flint
 import numpy as np
 
-from estim.arithmetic import Array, as_rationals, read_entries
+from estim.arithmetic import Array, as_rationals, check_positive_integer, read_entries
 from estim.attention.bank import Bank, read_bank
 from estim.attention.layer import FACTORS, check_factors, parameter_count
 from estim.attention.network import Network
@@ -96,9 +96,7 @@ def contact_orders(
     if ring not in ("auto", "rational", "residues"):
         msg = f"`ring` must be 'auto', 'rational' or 'residues'; got {ring!r}"
         raise ValueError(msg)
-    if isinstance(max_order, bool) or not isinstance(max_order, int) or max_order < 1:
-        msg = f"`max_order` must be a positive integer; got {max_order!r}"
-        raise ValueError(msg)
+    check_positive_integer(max_order, "max_order")
     chosen = check_factors(factors)
     _check_normalizer(network, ring)
     return _network_orders(network, read_bank(bank, network.width), chosen, ring, max_order)
@@ -241,9 +239,9 @@ def smith_orders(matrix: Any, *, terms: int | None = None) -> ContactOrders:
     >>> smith_orders(jacobian).orders
     (1, 1, 1)
     """
-    if terms is not None and (isinstance(terms, bool) or not isinstance(terms, int) or terms < 1):
-        msg = f"`terms` must be None or a positive integer; got {terms!r}"
-        raise ValueError(msg)
+    if terms is not None:
+        check_positive_integer(terms, "terms")
+        terms = int(terms)
     polynomials = _polynomials(matrix)
     rows, columns = polynomials.shape
     degrees = [max(0, *(entry.degree() for entry in column)) for column in polynomials.T]

@@ -7,14 +7,14 @@ matrix.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import flint
 import numpy as np
 
-from estim.arithmetic import Array, as_rationals, elementwise, series_terms
+from estim.arithmetic import Array, as_fractions, as_rationals, elementwise, read_entries, series_terms
 from estim.attention import formula
 from estim.attention.bank import Bank
 from estim.attention.jacobian import weights_in
@@ -42,18 +42,22 @@ def half_powers(network: Network, factors: Sequence[str]) -> list[int]:
 
 def has_rational_series(normalizer: Normalizer) -> bool:
     """Whether the Taylor coefficients of a normalizer at zero are rational; log 2 of softplus is not."""
-    return normalizer.taylor is not None and normalizer.taylor(1)[0] is not None
+    return normalizer.taylor is not None and _taylor(normalizer, 1)[0] is not None
 
 
 def _taylor(normalizer: Normalizer, terms: int) -> list[Any]:
-    """Return the coefficients, after a look at those of a user."""
+    """Return the coefficients as ``Fraction``, after a look at those of a user; the first is None for log 2."""
     assert normalizer.taylor is not None
-    coefficients = list(normalizer.taylor(terms))
+    given = normalizer.taylor(terms)
+    coefficients = list(given) if isinstance(given, Iterable) else [given]
     if len(coefficients) != terms:
         msg = (
             f"normalizer {normalizer.name!r} must give {terms} Taylor coefficients when asked; got {len(coefficients)}"
         )
         raise ValueError(msg)
+    known = [c for k, c in enumerate(coefficients) if k or c is not None]
+    if known:
+        coefficients[-len(known) :] = as_fractions(read_entries(known, f"taylor of {normalizer.name}", ndim=1))
     if coefficients[0] is not None and not coefficients[0] > 0:
         msg = f"normalizer {normalizer.name!r} must be positive at zero; got {coefficients[0]}"
         raise ValueError(msg)

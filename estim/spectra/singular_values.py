@@ -85,7 +85,7 @@ def spectrum(
     >>> result.positive_rank
     4
     """
-    _check_digits(digits)
+    check_digits(digits)
     if isinstance(network_or_matrix, Network):
         if bank is None:
             msg = "`bank` must be given with a network; got None"
@@ -97,7 +97,8 @@ def spectrum(
     return _matrix_spectrum(network_or_matrix, digits)
 
 
-def _check_digits(digits: int | None) -> None:
+def check_digits(digits: int | None) -> None:
+    """Refuse digits that are neither None, for float64, nor in the range of :func:`spectrum`."""
     if digits is None:
         return
     whole = isinstance(digits, Integral) and not isinstance(digits, bool)

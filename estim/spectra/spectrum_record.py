@@ -1,8 +1,9 @@
 """The record of a spectrum, and the table of ranks that precision and threshold make of it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import mpmath
@@ -117,6 +118,8 @@ class Spectrum(Record):
 
         Raises
         ------
+        TypeError
+            If one of `others` is no Spectrum, or `rtol` no sequence.
         ValueError
             If a spectrum belongs to a matrix of another shape, or a threshold is negative or not finite.
 
@@ -128,7 +131,13 @@ class Spectrum(Record):
            float64 |     1      2
          30 digits |     1      2
         """
+        if not isinstance(rtol, Iterable):
+            msg = f"`rtol` must be a sequence of thresholds; got {rtol!r}"
+            raise TypeError(msg)
         for other in others:
+            if not isinstance(other, Spectrum):
+                msg = f"`others` must be Spectrum; got {other!r}"
+                raise TypeError(msg)
             if other.shape != self.shape:
                 msg = f"`others` must belong to a matrix of shape {self.shape}; got shape {other.shape}"
                 raise ValueError(msg)
@@ -228,7 +237,7 @@ def _precision(digits: int | None) -> str:
 
 def _count(values: Array, largest: Any, rtol: float) -> int:
     """Count the values above a threshold; the product is exact, as a bound must be."""
-    if not 0 <= rtol < math.inf:
+    if not isinstance(rtol, Real) or not 0 <= rtol < math.inf:
         msg = f"`rtol` must be finite and not negative; got {rtol!r}"
         raise ValueError(msg)
     threshold = mpmath.fmul(float(rtol), largest, exact=True)

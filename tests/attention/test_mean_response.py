@@ -107,6 +107,14 @@ def test_what_cannot_be_a_response_is_named():
         made.mean_response(recovery_bank(), upper=np.inf)
     with pytest.raises(ValueError, match=r"does not depend on the scale of layer 1.* all tokens equal"):
         made.mean_response([[[1], [1]]], upper=1)
+    with pytest.raises(
+        ValueError, match=r"does not depend on the scale of layer 1.* stays at 0.0 \(input 0: all tokens"
+    ):
+        made.mean_response([[[0], [0]]], upper=1)
+    with pytest.raises(ValueError, match=r"does not depend on the scale of layer 0.* effective scores are zero"):
+        Network([Layer([[0]], [[1]], [[1]])]).mean_response(recovery_bank(), upper=1)
+    with pytest.raises(ValueError, match=r"must start with a power of theta\^2; .* lower `upper`"):
+        made.mean_response(recovery_bank(), upper="1e30")
     with pytest.raises(ValueError, match=r"moves by .*e-6.. at `upper`, below what float64 holds"):
         scalar_chain(6, "0.05", last=1).mean_response(recovery_bank(), upper="0.15")
     own = Normalizer(np.exp, np.exp, name="own")

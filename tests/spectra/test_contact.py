@@ -166,8 +166,8 @@ class TestSmithOrders:
             ([[[1, float("nan")]]], {}, ValueError, r"`matrix\[0\]\[0\]"),
             ([[["one"]]], {}, ValueError, r"`matrix\[0\]\[0\]\[0\]` must be a finite number; got 'one'"),
             ([[[1j]]], {}, TypeError, r"`matrix\[0\]\[0\]\[0\]` must be a real number"),
-            ([[[1]]], {"terms": 0}, ValueError, "`terms` must be None or a positive integer; got 0"),
-            ([[[1]]], {"terms": True}, ValueError, "`terms` must be None or a positive integer; got True"),
+            ([[[1]]], {"terms": 0}, ValueError, "`terms` must be a positive integer; got 0"),
+            ([[[1]]], {"terms": True}, ValueError, "`terms` must be a positive integer; got True"),
         ],
     )
     def test_bad_input(self, matrix, options, error, text):
@@ -397,6 +397,8 @@ class TestSlopes:
     def test_digits(self):
         with pytest.raises(ValueError, match="`digits` must be None or an integer from 15 to 10000; got 5"):
             estim.contact_slopes(chain(2), PAIRS, [0.1, 0.2], digits=5, factors=QK)
+        with pytest.raises(ValueError, match="`digits` must be an integer from 15 to 10000; got None"):
+            estim.contact_slopes(chain(2), PAIRS, [0.1, 0.2], digits=None, factors=QK)
 
 
 class TestBadInput:
@@ -412,6 +414,10 @@ class TestBadInput:
     def test_options(self, options, text):
         with pytest.raises(ValueError, match=text):
             estim.contact_orders(chain(2), PAIRS, **options)
+
+    def test_numpy_integers_are_integers(self):
+        assert estim.contact_orders(chain(2), PAIRS, factors=QK, max_order=np.int64(50)).orders == (1, 5)
+        assert estim.smith_orders([[[0, 1]]], terms=np.int64(3)).orders == (1,)
 
     def test_a_matrix_has_a_function_of_its_own(self):
         with pytest.raises(TypeError, match="`network` must be a Network; for a matrix use `smith_orders`; got list"):
@@ -429,6 +435,21 @@ class TestBadInput:
             estim.contact_orders(chain(2, bare), PAIRS)
         with pytest.raises(ValueError, match="normalizer 'softplus' is irrational at zero; `ring` must be 'residues'"):
             estim.contact_orders(chain(2, "softplus"), PAIRS, ring="rational")
+
+    @pytest.mark.parametrize(
+        ("taylor", "text"),
+        [
+            (lambda terms: None, "'own' must give 5 Taylor coefficients when asked; got 1"),
+            (lambda terms: [], "'own' must give 1 Taylor coefficients when asked; got 0"),
+            (lambda terms: ["x"] * terms, r"`taylor of own\[0\]` must be a finite number; got 'x'"),
+            (lambda terms: [1, *[None] * (terms - 1)], r"`taylor of own\[1\]` must be a real number"),
+            (lambda terms: [float("nan")] * terms, "`taylor of own` must be finite; got nan"),
+            (lambda terms: [0] * terms, "normalizer 'own' must be positive at zero; got 0"),
+        ],
+    )
+    def test_series_that_do_not_fit(self, taylor, text):
+        with pytest.raises((ValueError, TypeError), match=text):
+            estim.contact_orders(chain(2, Normalizer(np.exp, np.exp, name="own", taylor=taylor)), PAIRS)
 
     def test_orders_known_to_exist_beyond_the_limit(self):
         text = "`max_order` is too small: 4 orders or more exist, 3 are below 55; got 50"

@@ -549,7 +549,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match="`bank"):
             estim.spectrum(network(), [[[1, float("nan")]]], digits=20)
 
-    @pytest.mark.parametrize("rtol", [-1e-10, float("nan"), float("inf")])
+    @pytest.mark.parametrize("rtol", [-1e-10, float("nan"), float("inf"), "x", None])
     def test_thresholds(self, rtol):
         spectrum = estim.spectrum([[1]], digits=20)
         for ask in (spectrum.rank, spectrum.rank_bounds, lambda t: spectrum.rank_table(rtol=(t,))):
@@ -560,6 +560,10 @@ class TestBadInput:
         one, other = estim.spectrum([[1]], digits=20), estim.spectrum([[1, 2]], digits=20)
         with pytest.raises(ValueError, match=r"`others` must belong to a matrix of shape \(1, 1\); got shape \(1, 2\)"):
             one.rank_table(other)
+        with pytest.raises(TypeError, match="`others` must be Spectrum; got 3"):
+            one.rank_table(3)
+        with pytest.raises(TypeError, match=r"`rtol` must be a sequence of thresholds; got 0\.1"):
+            one.rank_table(rtol=0.1)
 
     def test_precision_is_restored_also_after_an_error(self):
         before = flint.ctx.prec, flint.ctx.cap, mpmath.mp.prec
