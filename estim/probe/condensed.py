@@ -49,8 +49,10 @@ class Condensed:
 def condense(jacobian: Array, error: Array | None, noise: Whitening) -> Condensed:
     """Whiten and condense a Jacobian (readings, parameters); error None stands for the rounding of its entries."""
     parameters = jacobian.shape[1]
-    tall = len(noise.scale) > parameters
-    noisy = triangle(noise.blocks(jacobian), parameters) if tall else np.concatenate(list(noise.blocks(jacobian)))
+    if len(noise.scale) > parameters:
+        noisy = triangle(noise.blocks(jacobian), parameters)
+    else:
+        noisy = np.concatenate([np.zeros((0, parameters)), *noise.blocks(jacobian)])
     if error is None and noise.forward is None:
         slack = EPS * norms_of(noisy)
     else:

@@ -99,19 +99,23 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
 
 def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Array) -> Directions:
     """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
-    known_slack = condensed.noiseless_slack / scale
-    known = factor(condensed.noiseless / scale, known_slack)
-    basis = known.unseen
-    # By Wedin's theorem the complement is known to so much, and lets that part of any strong column in.
-    tilt = known.resolution / known.values[-1] if len(known.values) else 0.0
-    inside_slack = (slack + ROUNDING) @ np.abs(basis.T) + tilt * float(np.linalg.norm(noisy))
+    noiseless, known_slack = condensed.noiseless / scale, condensed.noiseless_slack / scale
+    known = factor(noiseless, known_slack)
+    inverse = known.right.T / known.values
+    # LAPACK's null vectors may be off by tens of roundings; one step takes back what of them is fixed.
+    fixed_part = (noiseless @ known.weights).T @ (noiseless @ known.unseen.T)
+    basis = known.unseen - (inverse @ fixed_part).T
+    # The error of what is fixed tilts the complement, and lets strong columns in.
+    fixed_slack = known_slack + ROUNDING * norms_of(noiseless)
+    let_in = float(np.linalg.norm(noisy @ inverse))
+    inside_slack = (slack + ROUNDING) @ np.abs(basis.T) + let_in * (fixed_slack @ np.abs(basis.T))
     inside = factor(noisy @ basis.T, inside_slack)
     found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis)
     fixing, (_, _, fixed) = known.times(scale)
     weights, (_, values, right) = found.times(scale)
     values = _known_to_rounding(values, found, scale)
     errors = [
-        _error(fixing, known_slack + ROUNDING, np.ones(len(fixed))),
+        _error(fixing, fixed_slack, np.ones(len(fixed))),
         _error(weights, inside_slack, values),
     ]
     size, infinite = len(scale), np.full(len(fixed), np.inf)
@@ -135,7 +139,7 @@ def _known_to_rounding(values: Array, found: Factored, scale: Array) -> Array:
     if not len(values):
         return values
     largest = max(float(values[0]), float(scale.max()))
-    return np.where(values < 64.0 * EPS * len(scale) * largest / found.values[-1], np.nan, values)
+    return np.where(values < 64.0 * EPS * len(scale) * largest / found.weakest, np.nan, values)
 
 
 def _error(weights: Array, slack: Array, values: Array) -> Array:
@@ -159,7 +163,7 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     basis, mixing = np.linalg.qr(np.eye(len(scale))[:, kept] - null.T @ null[:, kept])
     triangle = np.linalg.qr(noisy[:, kept], mode="r")
     columns = solve_triangular(mixing, (triangle * scale[kept]).T, trans="T").T
-    left, values, right = decompose(columns, found.resolution / found.values[-1])
+    left, values, right = decompose(columns, found.resolution / found.weakest)
     weights = np.zeros((len(scale), rank))
     weights[kept] = solve_triangular(triangle, left)
     return weights, values, np.concatenate([right @ basis.T, null])

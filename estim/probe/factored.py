@@ -30,11 +30,12 @@ class Factored:
     unresolved: Array
     """The other singular values."""
     resolution: float
+    weakest: float
+    """Smallest resolved singular value with columns of norm one, as the resolution is; 1 where there is none."""
 
     def times(self, scale: Array) -> tuple[Array, Decomposition]:
         """Return the weights, still for columns of M, and the decomposition, of M_r diag(scale)."""
-        loss = self.resolution / self.values[-1] if len(self.values) else 0.0
-        found = decompose(self.values[:, None] * self.right * scale, loss)
+        found = decompose(self.values[:, None] * self.right * scale, self.resolution / self.weakest)
         return self.weights @ found.left, found
 
 
@@ -49,7 +50,7 @@ def factor(matrix: Array, slack: Array) -> Factored:
     visible = norms > slack
     if not visible.any():
         none = np.zeros((0, parameters))
-        return Factored(none.T, np.zeros(0), none, np.eye(parameters), np.zeros(parameters), np.inf)
+        return Factored(none.T, np.zeros(0), none, np.eye(parameters), np.zeros(parameters), np.inf, 1.0)
     scale = norms[visible]
     columns = matrix[:, visible] / scale
     # The factorisation's own rounding joins the error of the matrix.
@@ -61,9 +62,10 @@ def factor(matrix: Array, slack: Array) -> Factored:
     hidden = np.eye(parameters)[~visible]
     weights = (right[:rank] / values[:rank, None]).T
     found = Factored(
-        weights, values[:rank], right[:rank], np.concatenate([right[rank:], hidden]), values[rank:], resolution
-    )
-    if np.allclose(scale, 1.0, rtol=1e-8):
+        weights, values[:rank], right[:rank], np.concatenate([right[rank:], hidden]), values[rank:], resolution,
+        float(values[rank - 1]) if rank else 1.0,
+    )  # fmt: skip
+    if (np.abs(scale - 1.0) <= 1e-8).all():
         return found
     # Back from unit norms.
     full = np.ones(parameters)
