@@ -71,3 +71,21 @@ def in_batches(items: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(items)
     while batch := list(itertools.islice(iterator, BATCH)):
         yield batch
+
+
+def results(
+    map_: Callable[..., Iterable[Any]], run: Callable[[Any], npt.NDArray[Any]], batch: list[Any], shape: tuple[int, ...]
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield what `run` returns for each item, an array of a known shape, or say what else the user's map gave."""
+    given = map_(run, batch)
+    count = 0
+    for result in given if isinstance(given, Iterable) else ():
+        if not isinstance(result, np.ndarray) or result.shape != shape or result.dtype != np.float64:
+            msg = f"workers, a map-like callable, must yield what the function it is given returns; got {result!r:.60}"
+            raise TypeError(msg)
+        count += 1
+        if count <= len(batch):
+            yield result
+    if count != len(batch):
+        msg = f"workers, a map-like callable, must yield one result for each of {len(batch)} calls; it yielded {count}"
+        raise ValueError(msg)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import estim
-from estim.probe.trials import recover_parameters
 from sims.fixtures import chain_bank, matrix_bank, matrix_network, recovery_bank, scalar_chain
 
 NAME = "growth"
@@ -162,12 +161,14 @@ def many(
     model: Any, bank: Any, sigma: float, source: np.random.Generator, trials: int, workers: int, **given: Any
 ) -> dict[str, Any]:
     """Recover all parameters at one level; return sigma and the record, the bulky directions left out."""
-    found = recover_parameters(model, bank, sigma, trials=trials, rng=source.spawn(1)[0], workers=workers, **given)
+    found = estim.recover_parameters(
+        model, bank, sigma, trials=trials, rng=source.spawn(1)[0], workers=workers, **given
+    )
     resolved = np.isfinite(found.linear_rmse)
     fields = ("singular_values", "linear_rmse", "rmse", "rmse_se", "bias", "predicted_bias", "breakdown")
     return {
         "sigma": float(sigma),
-        **{name: np.where(np.isfinite(v := getattr(found, name)[resolved]), v, 1e300).tolist() for name in fields},
+        **{name: np.minimum(getattr(found, name)[resolved], 1e300).tolist() for name in fields},  # JSON has no infinity
         "clipped": float(max(found.clipped_low.max(), found.clipped_high.max())),
         "trials": found.trials,
         "failures": found.failures,

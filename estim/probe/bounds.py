@@ -1,9 +1,12 @@
 """A box of parameters, read and checked."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from estim.probe.arguments import real_number, reals
 
 Array = npt.NDArray[np.float64]
 
@@ -13,7 +16,7 @@ def read_bounds(bounds: Any, parameters: Array, names: tuple[str, ...]) -> tuple
 
     Parameters
     ----------
-    bounds : None, pair of float or array_like of shape (P,), or object with ``lb`` and ``ub``
+    bounds : None, pair of float, array_like of shape (P,) or mapping of names to numbers, or object with ``lb``, ``ub``
     parameters : (P,) array
         Inside the box; at an end of it is legal.
     names : tuple of str, (P,)
@@ -30,10 +33,13 @@ def read_bounds(bounds: Any, parameters: Array, names: tuple[str, ...]) -> tuple
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         msg = f"bounds must be a pair (lower, upper) or a scipy.optimize.Bounds; got {bounds!r:.80}"
         raise TypeError(msg)
-    lower, upper = (_end(end, which, len(names)) for end, which in zip(pair, ("lower", "upper"), strict=True))
+    lower, upper = (_end(*end, names) for end in zip(pair, ("lower", "upper"), (-np.inf, np.inf), strict=True))
     for name, low, high, value in zip(names, lower, upper, parameters, strict=True):
         if not low < high:
-            msg = f"bounds must have lower below upper; got {low:g} and {high:g} for {name}"
+            msg = (
+                f"bounds must have lower below upper, each for all parameters; got {low:g} and {high:g} for {name} "
+                "(leave a known parameter out of params)"
+            )
             raise ValueError(msg)
         if not low <= value <= high:
             msg = f"params must lie inside bounds; {name} = {value:g} is outside [{low:g}, {high:g}]"
@@ -41,16 +47,22 @@ def read_bounds(bounds: Any, parameters: Array, names: tuple[str, ...]) -> tuple
     return lower, upper
 
 
-def _end(end: Any, which: str, size: int) -> Array:
-    values = np.asarray(end)
-    if values.dtype.kind not in "iuf":
-        msg = f"bounds must be real; got dtype {values.dtype} for the {which} ones"
-        raise TypeError(msg)
-    if values.ndim > 1 or values.size not in (1, size):
-        msg = f"bounds must be numbers or have one entry for each of the {size} parameters; got shape {values.shape}"
+def _end(end: Any, which: str, missing: float, names: tuple[str, ...]) -> Array:
+    argument = f"bounds, the {which} ones,"
+    if isinstance(end, Mapping):
+        unknown = next((name for name in end if name not in names), None)
+        if unknown is not None:
+            msg = f"{argument} must name parameters; got {unknown!r}, and the names are {', '.join(names[:8])}"
+            raise ValueError(msg)
+        end = [real_number(end.get(name, missing), f"{argument} for {name}") for name in names]
+    values = reals(end, argument)
+    if values.ndim > 1 or values.size not in (1, len(names)):
+        msg = (
+            f"{argument} must be one number or have one entry for each of the {len(names)} parameters; "
+            f"got shape {values.shape}"
+        )
         raise ValueError(msg)
-    full = np.broadcast_to(values.astype(np.float64), (size,)).copy()
-    if np.isnan(full).any():
-        msg = f"bounds must not be NaN; got one in the {which} ones"
+    if np.isnan(values).any():
+        msg = f"{argument} must not be NaN (infinite where there is none); got one"
         raise ValueError(msg)
-    return full
+    return np.broadcast_to(values, (len(names),)).copy()

@@ -7,12 +7,15 @@ parameter a coordinate, in units of its own effect.
 
 Where the model pulls cotangents back cheaply, steps with the Hessian of the truth and the exact gradient come first:
 near the truth each gains digits without a Jacobian. Where they do not settle, and with bounds, the method of Levenberg
-and Marquardt takes over, each step projected on the box (Kanzow, Yamashita and Fukushima 2004,
-doi:10.1016/j.cam.2004.02.013).
+and Marquardt takes over, damped after Nielsen (Madsen, Nielsen and Tingleff, Methods for Non-Linear Least Squares
+Problems, 2004, algorithm 3.16), with coordinates that a step takes beyond a bound held there. A fit has settled when
+the residual is orthogonal to the tangent of the coordinates that no bound holds (Bates and Watts 1981,
+doi:10.1080/00401706.1981.10486257).
 
 notation: A whitening, r = A (m(theta) - m(theta_0)) - z residual, in standard deviations of the noise.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,14 +27,18 @@ from estim.probe.refit import Refit
 Array = npt.NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
-#: A fit has settled when the next step would move the whitened readings by less, in standard deviations of the noise.
+#: A fit has settled when the residual's part along the tangent is less, in standard deviations of the noise.
 SETTLED = 1e-6
 #: Least gain of a step with the Hessian of the truth; slower ones are given up.
 _GAIN = 0.5
 _STEPS = 40
-_LM_STEPS = 100
-#: Damping, in units of the squared effect of a coordinate, with which a step counts as impossible.
-_MOST_DAMPING = 1e12
+#: A narrow curved valley of a sloppy model takes most.
+_LM_STEPS = 300
+#: Damping, in units of the squared effect of a coordinate, that a first refused step brings, and with which a step
+#: counts as impossible.
+_LEAST_DAMPING, _MOST_DAMPING = 1e-6, 1e12
+#: A step that brings less than this part of what the linear model foretold is damped next time.
+_POOR = 0.25
 
 
 def whitened(noise: Whitening, change: Array) -> Array:
@@ -147,55 +154,80 @@ def _by_gradients(problem: Problem, z: Array, c: Array) -> Fit | None:
 
 
 def _levenberg_marquardt(problem: Problem, z: Array, c: Array, residual: Array, spent: int) -> Fit:
-    damping, cost = 0.0, float(residual @ residual)
+    damping, growth = 0.0, 2.0
+    cost = float(residual @ residual)
     jacobian = problem.jacobian(c)
     for _ in range(_LM_STEPS):
         if not np.isfinite(jacobian).all():
-            return Fit(c, False, spent)
-        moved = np.clip(c + _step(problem, jacobian, residual, c, damping), problem.lower, problem.upper)
-        effect = float(np.linalg.norm(jacobian @ (moved - c)))
-        tried = problem.residual(moved, z)
-        spent += 1
-        new = float(tried @ tried)
+            break
+        move, along = _step(problem, jacobian, residual, c, damping)
+        if along <= max(SETTLED, problem.floor):
+            return Fit(c, True, spent)
         # Of two costs closer than this, rounding of the readings decides which is the lower.
-        slack = 4.0 * EPS * cost + problem.floor * np.sqrt(cost)
+        slack = 4.0 * EPS * cost + problem.floor * np.sqrt(cost / len(c))
+        linear = residual + jacobian @ move
+        moved = np.clip(c + move, problem.lower, problem.upper)
+        residual, before = problem.residual(moved, z), residual
+        spent += 1
+        new, foretold = float(residual @ residual), cost - float(linear @ linear)
         if new <= cost + slack:
-            settled = effect <= max(SETTLED, problem.floor) and damping <= 1.0
-            c, residual, cost = moved, tried, new
-            if settled:
-                return Fit(c, True, spent)
-            damping = 0.1 * damping if damping > 1e-6 else 0.0
-            jacobian = problem.jacobian(c)
-        else:
-            if effect**2 <= max(SETTLED**2, slack) and damping <= 1.0:
-                return Fit(c, True, spent)
-            damping = max(10.0 * damping, 1e-3)
+            gain = (cost - new) / foretold if foretold > slack else 0.5  # which leaves the damping
+            damping, growth = damping * max(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3), 2.0
+            if gain < _POOR and damping == 0.0:
+                damping = _LEAST_DAMPING
+            c, cost, jacobian = moved, new, problem.jacobian(moved)
+        elif along**2 <= slack:
+            return Fit(c, True, spent)
+        else:  # NaN, too
+            residual = before
+            damping, growth = max(growth * damping, _LEAST_DAMPING), 2.0 * growth
             if damping > _MOST_DAMPING:
-                return Fit(c, False, spent)
+                break
     return Fit(c, False, spent)
 
 
-def _step(problem: Problem, jacobian: Array, residual: Array, c: Array, damping: float) -> Array:
-    """Return the damped Gauss-Newton step of the coordinates that no bound holds."""
+def _step(problem: Problem, jacobian: Array, residual: Array, c: Array, damping: float) -> tuple[Array, float]:
+    """Return the damped Gauss-Newton step, and the norm of the residual's part along the tangent.
+
+    Coordinates that a bound holds are left out of both; those that the step would take beyond one end there, and the
+    others make up for it.
+    """
     gradient = jacobian.T @ residual
-    held = ((c <= problem.lower) & (gradient > 0.0)) | ((c >= problem.upper) & (gradient < 0.0))
-    step = np.zeros_like(c)
-    if held.all():
-        return step
-    free = jacobian[:, ~held]
-    if not problem.bounded:
+    free = ~(((c <= problem.lower) & (gradient > 0.0)) | ((c >= problem.upper) & (gradient < 0.0)))
+    step, along = np.zeros_like(c), 0.0
+    for round_ in range(len(c) + 1):
+        if not free.any():
+            break
+        step[free], part = _damped(jacobian[:, free], residual, damping, problem.bounded)
+        along = part if round_ == 0 else along
+        beyond = free & ((c + step < problem.lower) | (c + step > problem.upper))
+        if not beyond.any():
+            break
+        step[beyond] = np.clip(c[beyond] + step[beyond], problem.lower[beyond], problem.upper[beyond]) - c[beyond]
+        residual = residual + jacobian[:, beyond] @ step[beyond]
+        free &= ~beyond
+    return step, along
+
+
+def _damped(columns: Array, residual: Array, damping: float, bounded: bool) -> tuple[Array, float]:
+    """Return the damped step of some coordinates, and the norm of the residual's part along their columns."""
+    if not bounded:
         # Orthonormal columns at the truth: squaring loses nothing here, and is several times cheaper.
-        gram = _gram(free)
-        gram[np.diag_indices_from(gram)] += damping
+        gram, gradient = _gram(columns), columns.T @ residual
         try:
-            return np.asarray(-np.linalg.solve(gram, gradient), dtype=np.float64)
+            full = np.asarray(np.linalg.solve(gram, gradient), dtype=np.float64)
+            if damping > 0.0:
+                gram[np.diag_indices_from(gram)] += damping
+            damped = full if damping == 0.0 else np.asarray(np.linalg.solve(gram, gradient), dtype=np.float64)
         except np.linalg.LinAlgError:
-            return np.asarray(-np.linalg.lstsq(gram, gradient, rcond=None)[0], dtype=np.float64)
-    left, values, right = np.linalg.svd(free, full_matrices=False)
-    kept = values > EPS * max(free.shape) * values[0] if values[0] > 0.0 else values > 0.0
-    gains = values[kept] / (values[kept] ** 2 + damping)
-    step[~held] = -right[kept].T @ (gains * (left[:, kept].T @ residual))
-    return step
+            pass
+        else:
+            return -damped, math.sqrt(max(float(full @ gradient), 0.0))
+    left, values, right = np.linalg.svd(columns, full_matrices=False)
+    kept = values > EPS * max(columns.shape) * values[0]
+    part = left[:, kept].T @ residual
+    step = -right[kept].T @ (values[kept] / (values[kept] ** 2 + damping) * part)
+    return step, float(np.linalg.norm(part))
 
 
 def _gram(columns: Array) -> Array:

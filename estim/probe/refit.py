@@ -21,7 +21,7 @@ from estim.probe.models import as_callable
 Array = npt.NDArray[np.float64]
 Pull = Callable[[Array], Array]
 
-#: Step of central differences, in parts of a parameter: the cube root of float64's rounding.
+#: Step of differences, in parts of a parameter: the cube root of float64's rounding.
 _STEP = 2.0**-17
 
 
@@ -38,10 +38,12 @@ class Refit(Protocol):
         """Return the readings and the map from a cotangent (M,) to cotangent @ Jacobian; None when there is none."""
 
 
-def refit_of(model: Any, bank: Any, params: Any, names: Any, jac: Any, derivative: str) -> tuple[Refit, Array]:
+def refit_of(
+    model: Any, bank: Any, params: Any, names: Any, jac: Any, derivative: str, box: tuple[Array, Array]
+) -> tuple[Refit, Array]:
     """Return the model to be fitted, and the size of a change that matters for each of its parameters.
 
-    `derivative` is how the probe found the Jacobian at `params`.
+    `derivative` is how the probe found the Jacobian at `params`; differences stay in the box, where they can.
     """
     if isinstance(model, Network):
         whole = [entry for batch in bank for entry in batch] if isinstance(bank, Batches) else bank
@@ -57,7 +59,7 @@ def refit_of(model: Any, bank: Any, params: Any, names: Any, jac: Any, derivativ
         exact = read_result(model, bank).jacobian
         if exact is not None:
             return FittedRefit(first.calls, exact), scales
-    return CallableRefit(first.calls, scales, derivative == "complex step"), scales
+    return CallableRefit(first.calls, scales, derivative == "complex step", *box), scales
 
 
 def _network_scales(network: Network) -> Array:
@@ -69,11 +71,13 @@ def _network_scales(network: Network) -> Array:
 
 @dataclass(frozen=True)
 class CallableRefit:
-    """Any callable: complex steps where the probe found them right, central differences elsewhere."""
+    """Any callable: complex steps where the probe found them right, elsewhere differences of second order."""
 
     calls: Calls
     scales: Array
     complex_step: bool
+    lower: Array
+    upper: Array
 
     def readings(self, vector: Array) -> Array:
         """Return the readings."""
@@ -92,11 +96,20 @@ class CallableRefit:
                 return np.asarray(self.calls.at_complex(moved).imag / step, dtype=np.float64)
             except Exception:
                 return np.full(len(self.calls.kept), np.nan)
-        above, below = vector.copy(), vector.copy()
         step = _STEP * max(abs(vector[j]), self.scales[j])
-        above[j] += step
-        below[j] -= step
-        return np.asarray((self.calls(above) - self.calls(below)) / (above[j] - below[j]))
+        step = (vector[j] + step) - vector[j]  # so that the step taken is the step divided by
+        inside = [side for side in (1.0, -1.0) if self.lower[j] <= vector[j] + 2.0 * side * step <= self.upper[j]]
+        if len(inside) == 1:
+            # At a bound a model may have no other side.
+            near, far = (self._moved(vector, j, times * inside[0] * step) for times in (1.0, 2.0))
+            return np.asarray((4.0 * near - far - 3.0 * self.calls(vector)) / (2.0 * inside[0] * step))
+        return np.asarray((self._moved(vector, j, step) - self._moved(vector, j, -step)) / (2.0 * step))
+
+    def _moved(self, vector: Array, j: int, by: float) -> Array:
+        """Return the readings with one parameter moved."""
+        moved = vector.copy()
+        moved[j] += by
+        return self.calls(moved)
 
     def pulled(self, vector: Array) -> None:
         """Return None: there is no cheaper product."""
@@ -114,11 +127,14 @@ class GivenRefit:
         return self.first.calls(vector)
 
     def jacobian(self, vector: Array) -> Array:
-        """Return the Jacobian as the user's function gives it."""
+        """Return the Jacobian as the user's function gives it; NaN where that fails, an answer at a trial step."""
         calls = self.first.calls
         with np.errstate(all="ignore"):
-            given = self.jac(calls.parameters.rebuild(vector), calls.bank)
-        return np.asarray(read_jacobian(given, calls.parameters, self.first)[0], dtype=np.float64)
+            try:
+                given = self.jac(calls.parameters.rebuild(vector), calls.bank)
+                return np.asarray(read_jacobian(given, calls.parameters, self.first)[0], dtype=np.float64)
+            except Exception:
+                return np.full((len(calls.kept), len(vector)), np.nan)
 
     def pulled(self, vector: Array) -> None:
         """Return None: there is no cheaper product."""
@@ -136,8 +152,12 @@ class FittedRefit:
         return self.calls(vector)
 
     def jacobian(self, vector: Array) -> Array:
-        """Return the exact derivatives of the means."""
-        return self.exact(vector)[0]
+        """Return the exact derivatives of the means; NaN where there are none, an answer at a trial step."""
+        with np.errstate(all="ignore"):
+            try:
+                return self.exact(vector)[0]
+            except Exception:
+                return np.full((len(self.calls.kept), len(vector)), np.nan)
 
     def pulled(self, vector: Array) -> None:
         """Return None: there is no cheaper product."""
@@ -156,8 +176,11 @@ class NetworkRefit:
 
     def jacobian(self, vector: Array) -> Array:
         """Return the Jacobian."""
-        moved = self.network.with_parameters(vector)
-        return np.asarray(moved.jacobian(self.bank), dtype=np.float64)
+        try:
+            moved = self.network.with_parameters(vector)
+            return np.asarray(moved.jacobian(self.bank), dtype=np.float64)
+        except ValueError:  # as in `pulled`, or factors that are no numbers
+            return np.full((self.bank.readings(self.network.output_width), len(vector)), np.nan)
 
     def pulled(self, vector: Array) -> tuple[Array, Pull]:
         """Return the outputs, and the map from their cotangent to that of the parameters."""

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from estim.recovery.fast_inverse import Levels, build_levels
 from estim.recovery.inverse import invert_rise
 from estim.recovery.local import Local
 from estim.recovery.normals import LARGEST_NORMAL
-from estim.streams import blocks, in_batches, mapping
+from estim.streams import blocks, in_batches, mapping, results
 
 if TYPE_CHECKING:
     from estim.recovery.response import MeanResponse
@@ -42,7 +42,7 @@ def simulate(
     """Return bias, RMSE, standard error of the RMSE and the fractions clipped low and high, each of shape (levels,)."""
     run, unit = prepare(response, truth, local, sigma)
     with mapping(workers) as map_, _Bar(trials, progress) as advance:
-        sums = _sum(run, map_, blocks(rng, trials), advance)
+        sums = _sum(run, map_, blocks(rng, trials), advance, (len(sigma), kernels.SUMS))
     mean, square, fourth, low, high = (sums / trials).T
     rmse = np.sqrt(square)
     # Delta method: the variance of the mean square, carried to its root.
@@ -117,28 +117,17 @@ def _sum(
     map_: Callable[..., Iterable[Any]],
     work: Iterable[Block],
     advance: Callable[[int], Any],
+    shape: tuple[int, int],
 ) -> Array:
     """Add the blocks' sums in their order, with Neumaier's compensation: the same bits whoever computed them."""
     total = lost = np.zeros(())
     for batch in in_batches(work):
-        for (_, trials), sums in zip(batch, _results(map_, run, batch), strict=True):
+        for (_, trials), sums in zip(batch, results(map_, run, batch, shape), strict=True):
             new = total + sums
             lost = lost + np.where(np.abs(total) >= np.abs(sums), (total - new) + sums, (sums - new) + total)
             total = new
             advance(trials)
     return np.asarray(total + lost)
-
-
-def _results(map_: Callable[..., Iterable[Any]], run: Callable[[Block], Array], batch: list[Block]) -> Iterator[Array]:
-    """Yield one result for each block, or say that the user's map gave another number of them."""
-    count = 0
-    results = map_(run, batch)
-    for result in results if isinstance(results, Iterable) else ():
-        count += 1
-        yield result
-    if count != len(batch):
-        msg = f"workers, a map-like callable, must yield one result for each of {len(batch)} calls; it yielded {count}"
-        raise ValueError(msg)
 
 
 class _Bar:

@@ -9,13 +9,13 @@ noise 1e-13 no step serves; the distance of the two estimates is therefore measu
 import statistics
 import time
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from estim.probe import trials
-from estim.probe.least_squares import fit
+import estim
+from estim.probe.least_squares import Problem, fit
+from estim.probe.set_up import set_up
 from sims.fixtures import matrix_bank, matrix_network
 
 TRIALS = 10_000
@@ -24,16 +24,10 @@ PEER_TRIALS = 5
 TOLERANCES = {"xtol": 1e-9, "ftol": 1e-12, "gtol": 1e-6}
 
 
-def problem(scale: Fraction, sigma: float) -> Any:
+def problem(scale: Fraction, sigma: float) -> Problem:
     """Return the fit of one trial, as the Monte Carlo does it."""
-    caught = []
-    summed = trials._summed
-    trials._summed = lambda run, *rest: caught.append(run.problem) or summed(run, *rest)
-    try:
-        trials.recover_parameters(matrix_network().scaled(scale), matrix_bank(), sigma, trials=2, rng=0)
-    finally:
-        trials._summed = summed
-    return caught[0]
+    network = matrix_network().scaled(scale)
+    return set_up(network, matrix_bank(), sigma, params=None, jac=None, bounds=None, names=None).problem
 
 
 def main() -> None:
@@ -58,12 +52,12 @@ def main() -> None:
     print(f"of SciPy's lies {min(lower):.1e} to {max(lower):.1e} above ours")
     network, bank = matrix_network().scaled(Fraction(1, 2)), matrix_bank()
     start = time.perf_counter()
-    found = trials.recover_parameters(network, bank, SIGMA, trials=TRIALS, rng=0, workers=2)
+    recovery = estim.recover_parameters(network, bank, SIGMA, trials=TRIALS, rng=0, workers=2)
     seconds = time.perf_counter() - start
-    holds = found.linear
-    print(f"{TRIALS:,} trials, two workers: {seconds:.0f} s   (target: <= 300 s); {found.failures} did not settle")
-    print(f"{found.evaluations:.2f} evaluations a trial; linear by theory: {holds.sum()} of 52 directions,")
-    print(f"worst of them {np.abs(found.z_scores[holds]).max():.2f} Monte Carlo standard errors off 1/s")
+    holds = recovery.linear
+    print(f"{TRIALS:,} trials, two workers: {seconds:.0f} s   (target: <= 300 s); {recovery.failures} did not settle")
+    print(f"{recovery.evaluations:.2f} evaluations a trial; linear by theory: {holds.sum()} of 52 directions,")
+    print(f"worst of them {np.abs(recovery.z_scores[holds]).max():.2f} Monte Carlo standard errors off 1/s")
 
 
 if __name__ == "__main__":
