@@ -10,7 +10,7 @@ import mpmath
 
 import estim
 from analysis import contact_orders, growth, recovery, spectrum
-from estim.html import STYLE, _picture
+from estim.html import STYLE, inline_svg
 from estim.spectra.contact import ContactSlopes
 
 STUDIES = {"recovery": recovery, "spectrum": spectrum, "contact-orders": contact_orders, "growth": growth}
@@ -128,7 +128,7 @@ def write_page(studies: dict[str, dict[str, Any]], target: Path) -> None:
         for one in growth.linear_regimes(studies["growth"])
     )
     pictures = "".join(
-        f"<h2>{html.escape(TITLES[name])}</h2>{_picture(module.draw(studies[name]))}"
+        f"<h2>{html.escape(TITLES[name])}</h2>{inline_svg(module.draw(studies[name]))}"
         f"<details><summary>All figures</summary><pre>{html.escape(module.table(studies[name]))}</pre></details>"
         for name, module in STUDIES.items()
     )

@@ -40,7 +40,7 @@ def write_report(result: "Sensitivity", path: Any) -> None:
         _unseen(result),
         _facts(result),
         "<h2>Spectrum and weakest directions</h2>",
-        _picture(result.plot()),
+        inline_svg(result.plot()),
         "<h2>Parameters</h2>",
         _table(result.to_frame(), number),
         *(f"<h2>{html.escape(title)}</h2>{_table(frame, number)}" for title, frame in frames.items()),
@@ -84,7 +84,7 @@ def _table(frame: "DataFrame", number: Any) -> str:
     return str(text) + (f"<p>{len(frame) - MOST_ROWS} more rows.</p>" if len(frame) > MOST_ROWS else "")
 
 
-def _picture(figure: "Figure") -> str:
+def inline_svg(figure: "Figure") -> str:
     """Return the figure as inline SVG, its text as text."""
     import matplotlib as mpl
 
