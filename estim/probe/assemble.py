@@ -11,8 +11,8 @@ from estim.probe.condensed import Condensed, condense
 from estim.probe.directions import Directions, resolve
 from estim.probe.floors import floors
 from estim.probe.noise import Whitening, whitening
-from estim.probe.readout import measured
 from estim.probe.proven import exact_null_space, gauge_rows, without
+from estim.probe.readout import measured
 from estim.probe.record import Sensitivity, Status
 from estim.probe.shares import groups_alone, shares_of_inputs
 from estim.probe.words import combinations
