@@ -176,7 +176,7 @@ def _one_reading(found: "Sensitivity", weights: Array) -> "Sensitivity":
 
 
 def _as_one_reading(found: "Sensitivity", weights: Array, observed: Any) -> Any:
-    if np.ndim(observed) == 0 and not isinstance(observed, tuple):
+    if not isinstance(observed, tuple) and np.ndim(observed) == 0:
         return np.array([real_number(observed, "observed_shift")])
     sides = [(side.rows @ weights)[:, None] for side in shift_or_pair(found, observed)]
     shaped = tuple(side if len(side) > 1 else side[0] for side in sides)
@@ -185,7 +185,7 @@ def _as_one_reading(found: "Sensitivity", weights: Array, observed: Any) -> Any:
 
 def _observed(found: "Sensitivity", chosen: _Statistic, observed: Any, baseline: str) -> tuple[float, float]:
     """Return the statistic's value, given or of the shift, and the noise of the shift over the record's."""
-    if np.ndim(observed) == 0 and not isinstance(observed, tuple):
+    if not isinstance(observed, tuple) and np.ndim(observed) == 0:
         given = np.zeros(found.readings)
         return real_number(observed, "observed_shift"), noise_factor(found, observe(found, given, baseline, True))
     seen = observe(found, observed, baseline, True)

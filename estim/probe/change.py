@@ -16,6 +16,7 @@ Array = npt.NDArray[np.float64]
 _CERTAIN = 1e3
 #: Beyond it no root is sought.
 _FARTHEST = 1e150
+_NEAREST = 1e-12
 
 
 def critical_value(degrees: int, level: float, noise_degrees: float = math.inf) -> float:
@@ -82,10 +83,12 @@ def detectable_shift(degrees: int, power: float, confidence_level: float, noise_
 
 
 def first_reaching(rising: Callable[[float], float], target: float) -> float:
-    """Return where a function of a positive number, rising from below the target, reaches it; infinite if never."""
+    """Return where a rising function of a positive number reaches the target; infinite if never."""
     from scipy import optimize
 
-    low, high = 0.0, 1.0
+    low, high = _NEAREST, 1.0
+    if rising(low) >= target:
+        return low
     while rising(high) < target:
         low, high = high, 2.0 * high
         if high > _FARTHEST:

@@ -44,7 +44,9 @@ class Situation:
     def equivalent(self, factor: float) -> float:
         """Return the probability of EQUIVALENT then, nothing having changed and the power sufficing."""
         critical = critical_value(self.degrees, self.level, self.noise_degrees)
-        test = EquivalenceTest(factor * self.shifts, self.degrees, self.equivalence_level, self.noise_degrees)
+        # An ensemble's test by estimated noise is slow, and planning takes the noise to be as estimated.
+        noise = self.noise_degrees if len(self.shifts) == 1 else math.inf
+        test = EquivalenceTest(factor * self.shifts, self.degrees, self.equivalence_level, noise)
         return test.probability(critical) * (1.0 - self.residual_level)
 
     def suffices(self, factor: float) -> bool:
@@ -55,6 +57,8 @@ class Situation:
         """Return the least factor that suffices; infinite where none does."""
         if not self._possible():
             return math.inf
+        if np.isinf(self.shifts).all():
+            return 0.0
         short = self._short()
         return max(first_reaching(short.detected, self.power), first_reaching(short.equivalent, self.power))
 

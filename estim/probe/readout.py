@@ -47,7 +47,7 @@ def readout_of(jacobian: Array, noise: Whitening, found: Directions) -> Array:
     columns, weights = found.moved.columns, found.moved.weights[:, known:]
     if columns is None:
         columns, weights = jacobian, weights / found.scale[:, None]
-    moved = np.empty((len(noise.scale), weights.shape[1]), order="F")
+    moved = np.empty((len(noise.scale), weights.shape[1]))
     if noise.forward is not None:
         moved[:] = noise.forward @ (columns @ weights)
     else:
@@ -69,12 +69,12 @@ def norms_of_columns(matrix: Array) -> Array:
 
 
 def _orthonormal(columns: Array) -> Array:
-    """Return Q of the QR factorisation, in place, each column turned to the side of what it was."""
+    """Return Q of the QR factorisation, each column turned to the side of what it was."""
     from scipy.linalg import lapack
 
     work = 64 * columns.shape[1]
-    factored, tau, *_ = lapack.dgeqrf(columns, lwork=work, overwrite_a=1)
+    factored, tau, *_ = lapack.dgeqrf(np.asfortranarray(columns), lwork=work, overwrite_a=1)
     signs = np.where(np.diagonal(factored) < 0.0, -1.0, 1.0)
     orthonormal, *_ = lapack.dorgqr(factored, tau, lwork=work, overwrite_a=1)
     orthonormal *= signs
-    return np.asarray(orthonormal)
+    return np.ascontiguousarray(orthonormal)
