@@ -30,7 +30,7 @@ _BITS_PER_DIGIT = math.log2(10)
 # Bits beyond the digits asked for: absorbs the growth of radii through some 10^9 roundings of one ulp each.
 _GUARD_BITS = 32
 # Below so many multiplications a product costs less than its call, and products that share a factor are merged;
-# above, the copies that merging needs cost more than the calls.
+# above, the copies that merging may need cost more than the calls.
 _SMALL = 512
 
 
@@ -253,7 +253,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     matrix = _flint_matrix(a.flat[0]) if a.dtype == object and a.size else None
     if matrix is not None:
         product = _merged_matmul(partial(_flint_matmul, matrix), a, b)
-    elif a.shape[-2] * a.shape[-1] * b.shape[-1] < _SMALL:
+    elif (b.ndim == 2 and a.flags.c_contiguous) or a.shape[-2] * a.shape[-1] * b.shape[-1] < _SMALL:
         product = _merged_matmul(np.matmul, a, b)
     else:
         return np.asarray(np.matmul(a, b, out=out))

@@ -18,6 +18,7 @@ phi and phi' for an array of scores. No argument is checked.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,6 +43,12 @@ class Trace:
     """phi'(S) divided by the row sums of phi(S), (inputs, tokens, tokens)."""
     outputs: Array
     """Y, (inputs, tokens, width of the outputs)."""
+
+    @cached_property
+    def gain(self) -> Array:
+        """E, (inputs, tokens, width of the outputs, tokens)."""
+        value = self.projections[..., -self.outputs.shape[-1] :]
+        return np.asarray(self.slope[:, :, None, :] * (transpose(value)[:, None] - self.outputs[..., None]))
 
     def take(self, chosen: slice) -> "Trace":
         """Return the trace of some of the inputs."""
@@ -129,15 +136,14 @@ def pull_back_layer(at: Trace, layer: tuple[Array, Array, Array], cotangent: Arr
     """Return dP, (inputs, readings, tokens, 2 rank + width of the outputs), for the cotangent of Y."""
     count, readings, tokens, _ = cotangent.shape
     rank = layer[0].shape[-1]
-    query, key, value = split(at.projections, rank)
-    # E, (inputs, tokens, channels, tokens)
-    gain = at.slope[:, :, None, :] * (transpose(value)[:, None] - at.outputs[..., None])
-    scores = np.empty((count, readings, tokens, tokens), dtype=cotangent.dtype)
-    matmul(cotangent.swapaxes(1, 2), gain, out=scores.swapaxes(1, 2))
+    query, key, _ = split(at.projections, rank)
+    # dS, (inputs, tokens t, readings, tokens j): with t before the readings their small products become large ones.
+    scores = matmul(cotangent.swapaxes(1, 2), at.gain)
     pulled = np.empty((count, readings, tokens, at.projections.shape[-1]), dtype=cotangent.dtype)
-    to_query, to_key, to_value = split(pulled, rank)
-    matmul(scores, key[:, None], out=to_query)
-    matmul(transpose(scores), query[:, None], out=to_key)
+    to_query, _, to_value = split(pulled, rank)
+    _, to_key, _ = split(pulled.reshape(count, readings * tokens, -1), rank)
+    matmul(scores, key[:, None], out=to_query.swapaxes(1, 2))
+    matmul(transpose(scores.reshape(count, tokens, readings * tokens)), query, out=to_key)
     matmul(transpose(at.attention)[:, None], cotangent, out=to_value)
     return pulled
 
