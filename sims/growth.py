@@ -134,25 +134,27 @@ def levels(
 
 
 def coverage(source: np.random.Generator) -> list[dict[str, Any]]:
-    """Repeat the data of one fit many times, in the linear regime and at both degenerate minima.
+    """Repeat the data of one fit many times: in the linear regime, at both degenerate minima, and into the plateau.
 
     One recovery of many equal levels would share its draws; here every level of every replication has its own.
     """
     identity = estim.MeanResponse(lambda t: t, upper=1.0)
+    small = np.geomspace(1e-6, 1e-3, 5)
     found = []
-    for name, response, theta, exponent in (
-        ("linear", identity, 0.5, 1.0),
-        ("theta^2", power_response(2), 0.0, 1.0 / 2.0),
-        ("theta^3", power_response(3), 0.0, 1.0 / 3.0),
+    for name, response, theta, sigmas in (
+        ("linear", identity, 0.5, small),
+        ("theta^2", power_response(2), 0.0, small),
+        ("theta^3", power_response(3), 0.0, small),
+        ("clipped", identity, 0.25, np.geomspace(0.2, 2.0, 5)),
     ):
-        sigmas = np.geomspace(1e-6, 1e-3, 5)
         rmse, se = np.empty((REPLICATIONS, len(sigmas))), np.empty((REPLICATIONS, len(sigmas)))
         for k, s in enumerate(sigmas):
             z = source.standard_normal((REPLICATIONS, REPLICATED_TRIALS))
             square = (response.invert(response(theta) + s * z) - theta) ** 2
             rmse[:, k] = np.sqrt(square.mean(axis=1))
             se[:, k] = 0.5 * square.std(axis=1, ddof=1) / np.sqrt(REPLICATED_TRIALS) / rmse[:, k]
-        found.append({"name": name, "exponent": exponent, "sigma": sigmas.tolist(), "rmse": rmse.tolist(),
+        exact = estim.recover(response, theta, sigmas, method="exact").rmse
+        found.append({"name": name, "sigma": sigmas.tolist(), "exact": exact.tolist(), "rmse": rmse.tolist(),
                       "rmse_se": se.tolist()})  # fmt: skip
     return found
 

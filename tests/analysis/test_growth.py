@@ -27,11 +27,16 @@ def test_a_line_in_logs_is_fitted_exactly_with_its_known_error():
     assert found.high - found.value == pytest.approx(half, rel=1e-8)
     assert found.holds(0.4)
     assert not found.holds(0.4 + 1.1 * half)
+    # For 17 at once 1 - 0.95^(1/17) is left to each: 2.9664 standard errors instead of 1.9600.
+    assert found.holds(0.4 + 1.51 * half, 17)
+    assert not found.holds(0.4 + 1.52 * half, 17)
 
 
 def test_intervals_cover_as_stated(study):
     found = analysis.coverage(study)
-    assert [row[0] for row in found] == ["linear", "theta^2", "theta^3"]
+    assert [row[0] for row in found] == ["linear", "theta^2", "theta^3", "clipped"]
+    np.testing.assert_allclose([row[1] for row in found[:3]], [1.0, 1.0 / 2.0, 1.0 / 3.0], atol=1e-6)
+    assert 0.2 < found[3][1] < 0.9  # between the linear regime and the plateau
     assert all(analysis.coverage_as_stated(share, count) for *_, share, count in found)
     assert not analysis.coverage_as_stated(0.85, 400)
 
@@ -57,13 +62,18 @@ def test_exponents_hold_the_exact_ones(study):
     held, total = analysis.exponents_held(study)
     assert total == 17
     assert held >= 13  # 17 intervals of 95 %: fewer than 13 has probability 2e-4
+    assert analysis.exponents_held(study, together=True)[0] >= 16  # two misses: about 1e-3
 
 
 def test_table_and_one_page_of_pictures(study):
     text = analysis.table(study)
     assert "Depth turns into blindness" in text
     assert "NOT as stated" not in text
+    assert "by chance with probability" in text
     figure = analysis.draw(study)
     assert [axes.get_title() for axes in figure.axes][:3] == [
-        "Depth raises the order ...", "... the signal sinks by it ...", "... and less noise blinds",
-    ]  # fmt: skip
+        "1. Depth raises the contact order ...",
+        "2. ... so the signal sinks, by that power of the scale, ...",
+        "3. ... and ever less noise blinds",
+    ]
+    assert len(figure.axes) == 6
