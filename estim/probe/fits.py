@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.blas import one_blas_thread
 from estim.probe.least_squares import Problem, fit
 from estim.probe.refit import NetworkRefit
 from estim.streams import in_batches, mapping, results
@@ -68,7 +69,11 @@ class Trials:
         """Return sums over the trials of powers 1, 2, 4 of the errors, then of clipped, unsettled and evaluations."""
         rng, trials = block
         total = np.zeros(self.size)
-        with np.errstate(all="ignore"):  # far from the truth a model may overflow: such a step is refused
+        # In a process of its own a worker has BLAS threads of its own.
+        with (
+            one_blas_thread(),
+            np.errstate(all="ignore"),
+        ):  # far from the truth a model may overflow: such a step is refused
             for _ in range(trials):
                 total += self._one(rng.standard_normal(len(self.problem.tangent)))
         return total

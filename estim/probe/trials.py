@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.blas import one_blas_thread
 from estim.probe.fits import Moments, Trials, summed
 from estim.probe.parameter_recovery import ParameterRecovery
 from estim.probe.record import Status
@@ -61,7 +62,9 @@ def recover_parameters(
         scaled.
     workers : int or map-like callable
         Threads, -1 for one per processor; or a replacement of `map`, such as that of a process pool. No bit of the
-        result depends on it.
+        result depends on it, as long as BLAS has the same number of threads in all of them; with threadpoolctl
+        (``pip install 'estim[threads]'``) that is one, whatever the environment says, and no bit depends on that
+        either. Without it BLAS threads change results as they change any linear algebra, to rounding.
     progress : bool
         Whether to show a progress bar on the standard error stream.
     names : sequence of str, (parameters,), optional
@@ -106,9 +109,10 @@ def recover_parameters(
     source = generator(rng)
     if not callable(workers):
         check_workers(workers)
-    start = set_up(model, bank, sigma, params=params, jac=jac, bounds=bounds, names=names)
-    run = Trials(start.problem, start.coordinates)
-    sums = summed(run, source, count, workers, progress)
+    with one_blas_thread():
+        start = set_up(model, bank, sigma, params=params, jac=jac, bounds=bounds, names=names)
+        run = Trials(start.problem, start.coordinates)
+        sums = summed(run, source, count, workers, progress)
     return _record(start, Moments(sums, count, run))
 
 
