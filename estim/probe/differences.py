@@ -28,6 +28,8 @@ GOOD = 1e-9
 LADDERS = 7
 #: The step of a last look from nearby, in first steps: two ladders down.
 _NEAR = 2.0**-20
+#: Units in the last place beyond which rounding is more than that of the last operations.
+_COARSE = 64.0
 #: Times to look for steps: low ones may hide among high ones.
 _STAIRS = 3
 
@@ -72,6 +74,9 @@ def column(
         alone = rounding_noise(evaluate, x, readings, np.where(np.arange(len(x)) == parameter, scale, 0.0), 0.0)
         level = np.maximum(level, alone.level)
         ladders = [judged(at, ladders[0], level)]
+    if (level > _COARSE * EPS * np.abs(readings)).any():
+        level = np.maximum(level, _typical(at, ladders[0], level))
+        ladders = [judged(at, ladders[0], level)]
     smallest = max(float(np.abs(x[parameter])) * 2.0**-44, np.finfo(np.float64).tiny / EPS)
     best, error, rung, near = _searched(at, ladders, smallest, level, height > 0.0)
     for _ in range(_STAIRS):
@@ -93,33 +98,63 @@ def column(
     return Column(best, total, bool((kinks > 0.0).any()), height)
 
 
+def _typical(at: Steps, ladder: Ladder, level: Array) -> Array:
+    """Return the rounding of readings that round as most do, relative to how far they move, (M,); zero where few do.
+
+    Coarse steps in a part that all readings share may by chance leave one of them alone on the lines along which
+    rounding was looked for; and where a reading is level, as at its maximum, they show further away only.
+    """
+    with np.errstate(invalid="ignore"):
+        moves = np.array([np.abs(at(step) - at(0.0)) for step in at.known_steps(0.0, float(ladder.steps[0]))])
+        move = np.nan_to_num(moves, nan=0.0, posinf=0.0).max(axis=0, initial=0.0)
+    coarse = (level > _COARSE * EPS * (np.abs(at(0.0)) + move)) & (move > 0.0)
+    relative = np.where(coarse, level / np.where(move > 0.0, move, 1.0), 0.0)
+    return np.asarray(np.median(relative) * move)
+
+
 def _searched(
     at: Steps, ladders: list[Ladder], smallest: float, level: Array, stepped: npt.NDArray[np.bool_]
 ) -> tuple[Array, Array, Array, "_Near"]:
     """Add ladders as long as they help; return what is `_chosen`, and the slope nearby."""
     near = _near_slope(at, max(ladders[0].start * _NEAR, smallest), level)
+    top = _slope_at_top(at, ladders[0], level)
     while True:
-        best, error, rung = _chosen(ladders, stepped)
+        best, error, rung = _chosen(ladders, stepped, top)
         step = _next_step(ladders, best, error, near.contradicts(best, error, rung))
         if step is None or step < smallest or len(ladders) >= LADDERS:
             return best, error, rung, near
         ladders.append(climb(at, step, level))
 
 
-def _chosen(ladders: list[Ladder], stepped: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+def _slope_at_top(at: Steps, first: Ladder, level: Array) -> tuple[Array, Array]:
+    """Return plain slopes over the largest step of the first ladder, and how far the truth may be from them; (M,)."""
+    step = float(first.steps[0])
+    if first.side or not all(at.knows(side * step) and at.knows(0.5 * side * step) for side in (1.0, -1.0)):
+        return np.zeros(at.count), np.full(at.count, np.inf)
+    with np.errstate(all="ignore"):
+        slope, half = ((at(h) - at(-h)) / (2.0 * h) for h in (step, 0.5 * step))
+        slack = 4.0 * level / step + 4.0 * np.abs(slope - half)
+    return np.nan_to_num(slope), np.where(np.isfinite(slack), slack, np.inf)
+
+
+def _chosen(
+    ladders: list[Ladder], stepped: npt.NDArray[np.bool_], top: tuple[Array, Array]
+) -> tuple[Array, Array, Array]:
     """Return, reading by reading, the estimate with the smallest error, that error, and its step; each (M,).
 
     A large step may step over what the function does in between, and show small errors: an estimate counts only
     where its interval meets those of all smaller steps that count (Lepskii, On a problem of adaptive estimation in
     Gaussian white noise, 1991, doi:10.1137/1135065). Smaller steps bear nothing out for readings that are `stepped`,
-    (M,): no step above the first ladder counts for them.
+    (M,): no step above the first ladder counts for them. Nor does one that the slopes at its `top` contradict.
     """
     steps = np.concatenate([ladder.steps for ladder in ladders])
     values = np.concatenate([ladder.values for ladder in ladders])
     errors = np.concatenate([ladder.errors for ladder in ladders])
     # Beyond the first ladder, which suits the size of the parameter, an estimate that is all error tells nothing.
     with np.errstate(invalid="ignore"):
-        told = (steps <= ladders[0].steps[0])[:, None] | ((errors <= 0.25 * np.abs(values)) & ~stepped)
+        # Steps that leap over waves may agree by chance.
+        borne_out = (errors <= 0.25 * np.abs(values)) & (np.abs(values - top[0]) <= top[1] + errors)
+        told = (steps <= ladders[0].steps[0])[:, None] | (borne_out & ~stepped)
     best, rung = np.zeros(values.shape[1]), np.zeros(values.shape[1])
     error, low, high = np.full_like(best, np.inf), np.full_like(best, -np.inf), np.full_like(best, np.inf)
     for k in np.argsort(steps, kind="stable"):

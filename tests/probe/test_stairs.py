@@ -72,6 +72,19 @@ def test_steps_too_high_for_a_slope_leave_an_error_and_a_note():
 
 
 @pytest.mark.parametrize(
+    ("steps", "at", "rounding"),
+    [(1e4, 1.9635871436748371, np.floor), (1e6, 0.38553098710019418, np.floor), (1e6, 0.95564479663364521, np.round),
+     (1e7, 0.79370931966517422, np.floor), (1e7, 0.79370931966517422, np.round)],
+)  # fmt: skip
+def test_steps_within_a_nonlinear_function_are_in_the_error(steps, at, rounding):
+    """At these parameters the steps escaped in one reading, by chance or because it is level there."""
+    inner = probe(lambda t, x: [float(np.sin(rounding(steps * float(t[0]) * v) / steps)) for v in x], X, params=[at])
+    outer = probe(lambda t, x: [float(np.sin(rounding(steps * float(t[0])) / steps * v)) for v in x], X, params=[at])
+    for found in (inner, outer):
+        assert (np.abs(found.jacobian[:, 0] - X * np.cos(at * X)) <= found.error[:, 0]).all()
+
+
+@pytest.mark.parametrize(
     "model",
     [
         lambda t, x: [max(float(t[0]) - 1.2, 0.0) * v + float(t[0]) for v in x],
