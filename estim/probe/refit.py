@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from estim.arithmetic import as_float
 from estim.attention import Network, formula
-from estim.attention.bank import Bank, read_bank
+from estim.attention.bank import Bank, Group, read_bank
 from estim.attention.effective import effective, effective_derivative
 from estim.attention.layer import FACTORS, unflatten
 from estim.probe.batches import Batches
@@ -47,7 +47,7 @@ def refit_of(
     """
     if isinstance(model, Network):
         whole = [entry for batch in bank for entry in batch] if isinstance(bank, Batches) else bank
-        return NetworkRefit(model, read_bank(whole, model.width)), _network_scales(model)
+        return NetworkRefit(model, _in_floats(read_bank(whole, model.width))), _network_scales(model)
     called, parameters, whole = as_callable(model, bank, params, names)
     first = first_calls(called, whole, parameters)
     scales = scales_of(parameters)
@@ -60,6 +60,11 @@ def refit_of(
         if exact is not None:
             return FittedRefit(first.calls, exact), scales
     return CallableRefit(first.calls, scales, derivative == "complex step", *box), scales
+
+
+def _in_floats(bank: Bank) -> Bank:
+    """Return the bank as float64, which each evaluation of exact entries would make of it anew."""
+    return Bank(tuple(Group(group.positions, as_float(group.entries)) for group in bank.groups), bank.tokens)
 
 
 def _network_scales(network: Network) -> Array:
@@ -169,6 +174,7 @@ class NetworkRefit:
 
     network: Network
     bank: Bank
+    """In float64."""
 
     def readings(self, vector: Array) -> Array:
         """Return the outputs of every input, ordered by input, token, channel."""
@@ -190,7 +196,7 @@ class NetworkRefit:
         try:
             with np.errstate(all="ignore"):
                 for group in self.bank.groups:
-                    traces.append(formula.trace(weights, as_float(group.entries), self.network.normalizer))
+                    traces.append(formula.trace(weights, group.entries, self.network.normalizer))
                     outputs[self._rows(group)] = traces[-1][-1].outputs.reshape(len(group.entries), -1)
         except ValueError:  # a row of scores without a usable sum
             outputs[:] = np.nan
