@@ -136,5 +136,5 @@ def _draw_exponents(axes: "Axes", study: dict[str, Any]) -> None:
         said = f"{name.split(' (')[0]}: {fitted.value:.4f} +- {fitted.high - fitted.value:.4f}"
         axes.annotate(said, (1.2e-3, exact), xytext=(0, 3), textcoords="offset points")
     axes.legend(frameon=False, loc="upper right")
-    axes.set(xlabel="sigma / (s theta)", ylabel="d log RMSE / d log sigma",
+    axes.set(xlabel="sigma / (s theta)", ylabel="d log RMSE / d log sigma", ylim=(-0.05, 1.9),
              title="Fitted exponents, 95 % intervals")  # fmt: skip
