@@ -1,5 +1,6 @@
 """Jacobians that come with a model: read, checked against the model, and told exact or not."""
 
+from collections.abc import Mapping
 from numbers import Rational
 from typing import Any
 
@@ -10,9 +11,18 @@ from estim.probe.calls import First
 from estim.probe.derivatives import along, scales_of
 from estim.probe.parameters import Parameters
 from estim.probe.readings import split_complex
-from estim.probe.rounding import generic_signs
+from estim.probe.rounding import EPS, generic_signs
 
 Array = npt.NDArray[np.float64]
+
+#: Times their error estimate that differences must be away from a Jacobian to tell of its error.
+_SURE = 4.0
+#: Times the error along one direction: entries of either sign may nearly cancel in it.
+_MARGIN = 3.0
+#: Units in the last place up to which a disagreement is rounding.
+_ROUNDING = 64.0
+#: Rows at a time.
+_BLOCK = 256
 
 
 def read_jacobian(given: Any, parameters: Parameters, first: First) -> tuple[Array, npt.NDArray[Any] | None]:
@@ -32,35 +42,70 @@ def read_jacobian(given: Any, parameters: Parameters, first: First) -> tuple[Arr
         raise TypeError(msg) from error
 
 
-def check_jacobian(jacobian: Array, first: First, parameters: Parameters) -> None:
-    """Refuse a Jacobian that the model's own change along one direction of all parameters contradicts.
+def check_jacobian(jacobian: Array, first: First, parameters: Parameters) -> tuple[float, tuple[str, ...]]:
+    """Hold a Jacobian against the model's own change along one direction of all parameters.
+
+    Returns
+    -------
+    float
+        Relative error of its entries, dimensionless: what is between it and accurate differences beyond their error;
+        zero where that is no more than rounding.
+    tuple of str
+        A note, where there is an error.
 
     Raises
     ------
     ValueError
-        Naming a reading, with both changes.
+        When the two contradict each other, naming a reading with both changes.
     """
     direction = scales_of(parameters) * generic_signs(len(parameters.values))
+    found = along(first, parameters, direction)
     with np.errstate(all="ignore"):
-        size, said = np.abs(jacobian) @ np.abs(direction), jacobian @ direction
-        if _roughly(said, size, first, parameters, direction):
-            return
-        found = along(first, parameters, direction)
-        off = np.abs(found.values - said) > 1e-4 * size + 10.0 * found.error
-    if off.any() and not found.kinked:
+        said, size = jacobian @ direction, np.abs(jacobian) @ np.abs(direction)
+        apart = np.abs(found.values - said)
+        off = apart > 1e-4 * size + 10.0 * found.error
+    if found.kinked:
+        return 0.0, ()
+    if off.any():
         i = int(np.argmax(off))
         msg = (
             f"jac must be the derivative of the model; along one direction of all parameters reading {first.places[i]} "
             f"changes by {found.values[i]:.6g}, jac says {said[i]:.6g}"
         )
         raise ValueError(msg)
+    beyond = np.where(apart > _SURE * found.error, apart, 0.0)
+    # Errors of either sign add up like this, and so does a typical reading where one hardly moves.
+    typical = _root_sum(jacobian, direction)
+    typical = np.maximum(typical, np.median(typical))
+    relative = float(_MARGIN * (beyond / np.where(typical > 0.0, typical, 1.0)).max())
+    if relative <= _ROUNDING * EPS:
+        return 0.0, ()
+    return relative, (f"jac agrees with differences of the model to {relative:.1g} only, which is taken for its error",)
 
 
-def _roughly(said: Array, size: Array, first: First, parameters: Parameters, direction: Array) -> bool:
-    """Tell whether one small step along the direction bears the Jacobian out."""
-    step = 2.0**-17 * direction
-    change = 2.0**16 * (first.calls(parameters.values + step) - first.calls(parameters.values - step))
-    return bool((np.abs(change - said) <= 1e-3 * size).all())
+def _root_sum(jacobian: Array, direction: Array) -> Array:
+    """Return sqrt(sum_j (J_ij d_j)^2), (M,), in blocks, so that no second Jacobian is held."""
+    blocks = (jacobian[start : start + _BLOCK] for start in range(0, len(jacobian), _BLOCK))
+    return np.concatenate([np.linalg.norm(block * direction, axis=1) for block in blocks])
+
+
+def short_floats(jacobian: Any) -> float:
+    """Return the relative rounding of a Jacobian in short floats, also of one that was only stored in long ones.
+
+    Entries with few digits, as of whole numbers or of halves, tell nothing: zero.
+    """
+    parts = list(jacobian.values()) if isinstance(jacobian, Mapping) else [jacobian]
+    kinds = [getattr(part, "dtype", None) for part in parts]
+    short = [float(np.finfo(kind).eps) for kind in kinds if kind in (np.float16, np.float32, np.complex64)]
+    if short:
+        return max(short)
+    arrays = [np.asarray(part) for part in parts if not isinstance(part, Mapping)]
+    if not arrays or any(array.dtype != np.float64 or not array.size for array in arrays):
+        return 0.0
+    with np.errstate(over="ignore"):
+        held = all((array == array.astype(np.float32)).all() for array in arrays)
+        plain = all((array * 2.0**12 == np.round(array * 2.0**12)).all() for array in arrays)
+    return float(np.finfo(np.float32).eps) if held and not plain else 0.0
 
 
 class NotFiniteError(ValueError):

@@ -12,7 +12,7 @@ from estim.probe.arguments import numbers_of_inputs
 from estim.probe.batches import Batches
 from estim.probe.calls import First, first_calls, require_inputs, restricted, without_readings
 from estim.probe.derivatives import Derivative, Workers, differentiate
-from estim.probe.given import NotFiniteError, check_jacobian, finite_rows, read_jacobian
+from estim.probe.given import NotFiniteError, check_jacobian, finite_rows, read_jacobian, short_floats
 from estim.probe.parameters import Parameters, read_parameters
 from estim.probe.readings import flatten
 from estim.probe.rounding import EPS
@@ -234,8 +234,9 @@ def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters
     jac = options.jac
     given = _derivatives(lambda copy: jac(parameters.rebuild(parameters.values), copy), bank, "jac")
     jacobian, exact = read_jacobian(given, parameters, first)
-    check_jacobian(jacobian, first, parameters)
-    return _finished(first, Derivative(jacobian, None, "given", ()), exact, parameters, options)
+    relative, notes = check_jacobian(jacobian, first, parameters)
+    relative = max(relative, 0.0 if exact is not None else short_floats(given))
+    return _finished(first, _with_error(jacobian, relative, "given", notes), exact, parameters, options)
 
 
 def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
@@ -250,8 +251,17 @@ def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
         given = _derivatives(model.jacobian, bank, own)
         first = without_readings(_rows_of(given), parameters)
     jacobian, exact = read_jacobian(given, parameters, first)
-    derivative = Derivative(jacobian, None, "exact", ())
-    return _finished(first, derivative, exact, parameters, options)
+    relative = 0.0 if exact is not None else short_floats(given)
+    return _finished(first, _with_error(jacobian, relative, "exact", ()), exact, parameters, options)
+
+
+def _with_error(jacobian: Array, relative: float, how: str, notes: tuple[str, ...]) -> Derivative:
+    """Return given derivatives with their relative error, where it is more than rounding to float64."""
+    if not relative:
+        return Derivative(jacobian, None, how, notes)
+    if not notes:
+        notes = (f"the Jacobian is in short floats: its error is taken to be {relative:.1g} of its entries",)
+    return Derivative(jacobian, relative * np.abs(jacobian), how, notes)
 
 
 def _derivatives(function: Callable[[Any], Any], bank: Any, name: str) -> Any:

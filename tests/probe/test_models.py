@@ -176,6 +176,22 @@ class TestJacobianGiven:
         )
         np.testing.assert_allclose(found.jacobian[:, 0], [*(-X * np.sin(X / 2)), *(X * np.cos(X / 2))])
 
+    @pytest.mark.parametrize("accuracy", [1e-6, 1e-8, 1e-10])
+    def test_carries_what_is_between_it_and_the_model_as_its_error(self, accuracy):
+        x, wrong = np.linspace(0.1, 2.0, 40), np.random.default_rng(1).normal(size=(40, 2))
+        found = probe(model, x, params=[1.0, 0.5], jac=lambda t, x: jacobian(t, x) * (1.0 + accuracy * wrong))
+        assert (np.abs(found.jacobian - jacobian([1.0, 0.5], x)) <= found.bound).all()
+        assert found.bound.max() < 100.0 * accuracy * np.abs(found.jacobian).max()
+        assert "jac agrees with differences of the model to" in found.notes[0]
+
+    def test_in_short_floats_is_known_to_their_rounding(self):
+        short = probe(model, X, params=[1.0, 0.5], jac=lambda t, x: jacobian(t, x).astype(np.float32))
+        stored = probe(Held(jacobian([1.0, 0.5], X).astype(np.float32).astype(np.float64)[:, :2]), X)
+        for found in (short, stored):
+            assert (np.abs(found.jacobian - jacobian([1.0, 0.5], X)) <= found.bound).all()
+            assert found.notes
+        assert probe(Held([[1.0, 2.5], [3.0, 0.25]]), X).error is None
+
     def test_that_contradicts_the_model_is_refused(self):
         with pytest.raises(
             ValueError,
