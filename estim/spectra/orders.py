@@ -4,13 +4,15 @@ See :mod:`estim.spectra.contact`, where these functions are public.
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import flint
 import numpy as np
 
-from estim.arithmetic import Array, as_rationals, check_positive_integer, read_entries
+from estim.arithmetic import Array, as_rationals, check_positive_integer, matmul, read_entries
 from estim.attention.bank import Bank, read_bank
+from estim.attention.effective import effective
 from estim.attention.layer import FACTORS, check_factors, parameter_count
 from estim.attention.network import Network
 from estim.spectra import series_jacobian as series
@@ -22,8 +24,8 @@ from estim.spectra.smith import exponents, rational_series, residues
 # Coefficients of rational series grow with the terms and with each pivot: beyond this many parameters squared times
 # terms residues take over. Ten parameters and 82 terms take a second, 96 parameters and ten terms seven minutes.
 _RATIONAL_LIMIT = 10_000
-# Digits that show, at the network's own scale, how many orders there are at least.
-_WITNESS_DIGITS = 60
+# Digits that show, at one or two scales, how many orders there are at least.
+_WITNESS_DIGITS = 120
 
 
 def contact_orders(
@@ -128,7 +130,8 @@ def _network_orders(network: Network, bank: Bank, factors: tuple[str, ...], ring
         if len(orders) >= seen and beyond > 2 * max(orders, default=1):
             closure = (
                 f"a further one, of which {by} allows {bound - len(orders)}, would be at least {beyond}; "
-                f"at scale 1 none shows in {_WITNESS_DIGITS} digits"
+                f"at scale {' and '.join(map(str, _witness_scales(network, bank)))} none shows in "
+                f"{_WITNESS_DIGITS} digits"
             )
             return _record(orders, shape, bound, closure, prime=prime, beyond=beyond)
         if beyond > max_order:
@@ -141,8 +144,27 @@ def _network_orders(network: Network, bank: Bank, factors: tuple[str, ...], ring
 
 
 def _seen_orders(network: Network, bank: Bank, factors: tuple[str, ...]) -> int:
-    """Count singular values proven positive at the network's own scale: there are at least as many orders."""
-    return spectrum(network, bank, digits=_WITNESS_DIGITS, factors=factors).rank_bounds(0)[0]
+    """Count singular values proven positive at some scale: there are at least as many orders."""
+    spectra = (
+        spectrum(network.scaled(scale), bank, digits=_WITNESS_DIGITS, factors=factors)
+        for scale in _witness_scales(network, bank)
+    )
+    return max(one.rank_bounds(0)[0] for one in spectra)
+
+
+def _witness_scales(network: Network, bank: Bank) -> list[Fraction]:
+    """Return the network's own scale and, where scores exceed one, a smaller one at which none does.
+
+    Large scores saturate a normalizer: what the outputs still show of the weaker parameters then falls exponentially.
+    Tokens stay mixtures of those of the input, so no layer has a score beyond the largest x_i B x_j of its B.
+    """
+    scores, _ = effective([layer.factors_in(as_rationals) for layer in network.layers])
+    tokens = [as_rationals(group.entries) for group in bank.groups]
+    largest = max(
+        max(abs(entry) for entry in matmul(matmul(x, b), x.swapaxes(-1, -2)).flat) for x in tokens for b in scores
+    )
+    halvings = (int(largest.ceil()) - 1).bit_length() if largest > 1 else 0
+    return [Fraction(1), Fraction(1, 2 ** ((halvings + 1) // 2))] if halvings else [Fraction(1)]
 
 
 def _orders(

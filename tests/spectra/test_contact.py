@@ -326,7 +326,14 @@ class TestNetworks:
         assert not found.complete
         assert found.beyond > 50
         assert f"at least {found.beyond}" in found.proof
-        assert "none shows in 60 digits" in found.proof
+        assert "none shows in 120 digits" in found.proof
+
+    def test_large_scores_do_not_hide_orders(self):
+        # At scale 1 softmax is saturated: scores of 1000 leave the second layer 1e-400 of an effect.
+        loud = Network([Layer([[30]], [[30]], [[1]])] * 2)
+        found = estim.contact_orders(loud, [[[0], [1]]] * 2, factors=("query",))
+        calm = estim.contact_orders(chain(2), [[[0], [1]]] * 2, factors=("query",))
+        assert found.orders == calm.orders
 
     def test_a_dead_layer(self):
         net = Network([Layer([[1]], [[1]], [[1]]), Layer([[0]], [[0]], [[1]])])
