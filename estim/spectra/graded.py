@@ -193,10 +193,12 @@ def _start(rows: Array, span_of: Array) -> Array:
     vectors, norms = graded_jacobi(scaled.astype(float).T, exponents)
     descending = np.argsort(-(np.log2(norms) + exponents), kind="stable")
     vectors, norms, of = vectors[descending], norms[descending], exponents[descending]
-    # R^T (R R^T)^-1 U Sigma and not R^T U / Sigma: in this form a graded error of U stays one of V^T G V.
+    # S^-1 R^T (R S^-1 R^T)^-1 U Sigma and not S^-1 R^T U / Sigma: so a graded error of U stays one of V^T G V. For U
+    # itself R R^T is close enough to R S^-1 R^T; inverted it would not be, by the ratio of the values.
     down = elementwise(lambda e: flint.arb(2) ** int(e), of[:, None] - exponents - np.abs(of[:, None] - exponents))
     right = elementwise(flint.arb, vectors * norms[:, None]) * down
-    result = midpoint(matmul(span_of * scale, midpoint(solve(midpoint(matmul(scaled, scaled.T)), right.T))))
+    columns = span_of * scale
+    result = midpoint(matmul(columns, midpoint(solve(midpoint(matmul(scaled, columns)), right.T))))
     return midpoint(result / elementwise(lambda square: square.sqrt(), (result * result).sum(axis=0)))
 
 

@@ -374,6 +374,25 @@ class TestNetworks:
             assert np.isnan(spectrum.float64_values).all()
             assert spectrum.lower[0] > 0
 
+    def test_repeated_inputs_beside_a_gauge_keep_the_weak_values(self):
+        # The gauge leaves seven directions, the bank shows four of them: the metric of the complement counts.
+        layers = [
+            Layer([[-9], [-1]], [[4], ["-7/4"]], [["7/3", -8], [7, "5/2"]]),
+            Layer([["5/3", 4], ["7/2", "4/3"]], [["3/2", 3], [9, -1]], [[4, "-1/2"], [3, 1]]),
+        ]
+        inputs = [[[-3, -8], ["-1/4", -1]]] * 4
+        small, smaller = (
+            estim.spectrum(Network(layers, "quadratic").scaled(s), inputs, digits=400, factors=("value",))
+            for s in ("1e-8", "1e-12")
+        )
+        for spectrum in (small, smaller):
+            assert spectrum.positive_rank == 4
+            assert (spectrum.relative_error[:4] < 1e-100).all()
+        ratios = [
+            mpmath.log10(a / b) / 4 for a, b in zip(small.singular_values, smaller.singular_values[:4], strict=False)
+        ]
+        np.testing.assert_allclose(np.array(ratios, dtype=float), [0, 0, 16, 16], atol=1e-9)
+
     def test_tangents_that_float64_cannot_tell_apart(self):
         layer = Layer([[1, "1e-30"], [1, "-1e-30"]], [[1, "1e30"], [2, "1e31"]], [[1, 1], [1, 3]])
         few, many = (estim.spectrum(Network([layer] * 2), bank(5), digits=digits) for digits in (60, 240))
