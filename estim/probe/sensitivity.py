@@ -1,7 +1,7 @@
 """What a monitor can see: which directions of parameter space its readings resolve, and which they are blind to."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -12,6 +12,9 @@ from estim.probe.kinds import is_torch_module, require_left_out
 from estim.probe.models import probe
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, generator
+
+if TYPE_CHECKING:
+    from estim.probe.matrix_free.record import ModelSensitivity
 
 
 def sensitivity(
@@ -38,7 +41,7 @@ def sensitivity(
     readings: Callable[..., Any] | None = None,
     dtype: Any = None,
     keep: int = 0,
-) -> Sensitivity:
+) -> "Sensitivity | ModelSensitivity":
     """Find what a monitor can see: which parameter directions these readings resolve at this noise, and which not.
 
     Parameters
@@ -95,6 +98,7 @@ def sensitivity(
     Returns
     -------
     Sensitivity
+        A ModelSensitivity, with tensors in place of single parameters, for a torch module too large for these.
 
     Raises
     ------

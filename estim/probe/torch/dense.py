@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -34,12 +35,12 @@ def jacobian_of(subject: Subject, batch: Any, where: str = "") -> tuple[Array, A
         whole = subject.values(batch, where)
         # A reading that is NaN makes the gradients of its neighbours NaN, too: 0 times NaN.
         parts = list(in_parts(batch, _INPUTS if whole.isfinite().all() else 1))
-        if len(parts) > 1 and not _apart([subject.values(part, where) for part in parts], whole):
+        if len(parts) > 1 and not apart([subject.values(part, where) for part in parts], whole):
             parts = [batch]
     return _numpy(whole), np.concatenate([_rows(subject, subject.readings(part, where), where) for part in parts])
 
 
-def _apart(parts: list[torch.Tensor], whole: torch.Tensor) -> bool:
+def apart(parts: list[torch.Tensor], whole: torch.Tensor) -> bool:
     """Tell whether the readings of inputs do not depend on which others are in the batch."""
     readings = torch.cat(parts) if len({part.shape[1] for part in parts}) == 1 else parts[0]
     slack = 100.0 * torch.finfo(whole.dtype).eps ** 0.75 * whole.abs().nan_to_num(0.0).max()
@@ -50,14 +51,14 @@ def _rows(subject: Subject, readings: torch.Tensor, where: str) -> Array:
     flat = readings.reshape(-1)
     jacobian = np.empty((len(flat), subject.parameters.size))
     try:
-        for start, rows in _taken_back(flat, list(subject.parameters.tensors)):
+        for start, rows in taken_back(flat, list(subject.parameters.tensors)):
             jacobian[start : start + len(rows)] = _numpy(rows)
     except RuntimeError as error:
         raise ValueError(where + explained(error)) from error
     return jacobian
 
 
-def _taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[tuple[int, torch.Tensor]]:
+def taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[tuple[int, torch.Tensor]]:
     """Yield blocks of rows: many at once where torch can, one by one where an operation cannot be batched."""
     batched = True
     for start in range(0, len(flat), _ROWS):
@@ -100,15 +101,21 @@ def measured_error(jacobian: Array, double: Array | None, moved: tuple[Array, Ar
 
 def moved_jacobian(subject: Subject, batch: Any, side: float, where: str = "") -> Array:
     """Return the Jacobian with every parameter some roundings away, on one side (1 or -1)."""
+    with moved_parameters(subject, side):
+        return jacobian_of(subject, batch, where)[1]
+
+
+@contextmanager
+def moved_parameters(subject: Subject, side: float) -> Iterator[None]:
+    """Move every parameter by some roundings to one side (1 or -1)."""
     tensors = subject.parameters.tensors
     held = [tensor.detach().clone() for tensor in tensors]
     signs = np.split(generic_signs(subject.parameters.size), np.cumsum([tensor.numel() for tensor in tensors])[:-1])
     try:
-        with torch.no_grad():
-            for tensor, sign in zip(tensors, signs, strict=True):
-                step = torch.as_tensor(sign, dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
-                tensor.data.mul_(1.0 + side * _MOVE * torch.finfo(tensor.dtype).eps * step)
-        return jacobian_of(subject, batch, where)[1]
+        for tensor, sign in zip(tensors, signs, strict=True):
+            step = torch.as_tensor(sign, dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
+            tensor.data.mul_(1.0 + side * _MOVE * torch.finfo(tensor.dtype).eps * step)
+        yield
     finally:
         for tensor, value in zip(tensors, held, strict=True):
             tensor.data.copy_(value)

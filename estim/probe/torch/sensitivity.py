@@ -6,19 +6,31 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from estim.probe.assemble import assemble
 from estim.probe.calls import Calls, First, restricted
 from estim.probe.given import finite_rows
+from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.models import Probed
 from estim.probe.parameters import Parameters, read_parameters
 from estim.probe.record import Sensitivity
 from estim.probe.torch.bank import Bank, read_bank
 from estim.probe.torch.dense import batches_of, jacobian_of, measured_error, moved_jacobian
+from estim.probe.torch.error import relative_errors
+from estim.probe.torch.gram import Layout
+from estim.probe.torch.large import model_sensitivity, noise_of
 from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
+from estim.probe.torch.survey import Survey, layout_of, survey
 from estim.probe.torch.untouched import untouched
+
+Array = npt.NDArray[np.float64]
+
+#: Parameters up to which each has its own name, column and direction, and entries of a Jacobian that is held.
+DENSE = 3000
+ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -146,6 +158,68 @@ def _not_called(params: Any, bank: Any) -> Any:
     raise NotImplementedError
 
 
-def sensitivity_of_module(module: Any, bank: Any, sigma: Any, asked: Asked, **options: Any) -> Sensitivity:
-    """Make the record of a module."""
+def sensitivity_of_module(
+    module: Any, bank: Any, sigma: Any, asked: Asked, **options: Any
+) -> Sensitivity | ModelSensitivity:
+    """Make the record of a module, by the way that fits its size."""
+    if asked.keep < 0 or not isinstance(asked.keep, int):
+        msg = f"keep must be a whole number, at least 0; got {asked.keep!r}"
+        raise ValueError(msg)
+    with opened(module, bank, asked) as (subject, batches):
+        seen = survey(subject, batches, asked.nan_policy == "omit")
+        size = subject.parameters.size
+        if size > DENSE or int(seen.kept.sum()) * size > ENTRIES:
+            return _large(module, bank, sigma, asked, subject, batches, seen, options)
     return assemble(probe_module(module, bank, asked), sigma, **options)
+
+
+def _large(
+    module: Any, bank: Any, sigma: Any, asked: Asked, subject: Subject, batches: Bank, seen: Survey,
+    options: dict[str, Any],
+) -> ModelSensitivity:  # fmt: skip
+    """Make the record of a module whose Jacobian is not held."""
+    _refuse(asked, options)
+    noise = noise_of(sigma, seen, options["repeats"], options["repeat_correlation"])
+    layout = layout_of(subject, batches, seen)
+    weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
+    relative = _relative(module, bank, asked, subject, layout, weights)
+    if options["rtol"] is not None:
+        relative = {name: max(value, float(options["rtol"])) for name, value in relative.items()}
+    change = options["smallest_change"]
+    inputs = seen.inputs if asked.inputs is None else np.asarray(asked.inputs, dtype=np.int64)
+    return model_sensitivity(
+        subject, layout, seen, sigma, relative, repeats=options["repeats"],
+        repeat_correlation=options["repeat_correlation"], smallest_change=None if change is None else float(change),
+        inputs=inputs[seen.kept], progress=asked.progress, notes=(),
+    )  # fmt: skip
+
+
+def _relative(
+    module: Any, bank: Any, asked: Asked, subject: Subject, layout: Layout, weights: Array
+) -> dict[str, float]:
+    """Return the relative error of the Jacobian, beside a copy in float64 where there can be one."""
+    if subject.parameters.tensors[0].dtype == torch.float64:
+        return relative_errors(subject, layout, weights)
+    try:
+        with opened(module, bank, replace(asked, dtype=torch.float64)) as (copied, batches):
+            seen = survey(copied, batches, asked.nan_policy == "omit")
+            double = copied, layout_of(copied, batches, seen)
+            found = relative_errors(subject, layout, weights, double)
+        subject.notes.append(_precision(subject.parameters.tensors[0].dtype, True))
+    except (TypeError, ValueError):
+        found = relative_errors(subject, layout, weights)
+        subject.notes.append(_precision(subject.parameters.tensors[0].dtype, False))
+    return found
+
+
+def _refuse(asked: Asked, options: dict[str, Any]) -> None:
+    """Refuse what needs single parameters."""
+    given = {"names": asked.names, "symmetry": options["symmetry"], "atol": options["atol"]}
+    for argument, value in given.items():
+        if value is not None:
+            msg = f"{argument} must be left out: the model is too large for single parameters; got {value!r:.80}"
+            raise ValueError(msg)
+    change = options["smallest_change"]
+    if change is not None and (np.ndim(change) or not 0.0 < float(change) < np.inf):
+        msg = f"smallest_change must be one positive number for a model this large; got {change!r:.80}"
+        raise ValueError(msg)

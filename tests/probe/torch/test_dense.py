@@ -226,7 +226,7 @@ def test_an_operation_that_cannot_be_batched_is_taken_row_by_row():
 def test_nan_readings_are_refused_or_left_out():
     module, bank = perceptron(), inputs(6, 3)
     bank[2, 0] = np.nan
-    with pytest.raises(ValueError, match=r"the reading in row 4 \(input 2\) is nan; nan_policy='omit'"):
+    with pytest.raises(ValueError, match=r"reading 4 \(input 2\) is nan; nan_policy='omit'"):
         estim.sensitivity(module, bank, 0.1)
     found = estim.sensitivity(module, bank, 0.1, nan_policy="omit")
     assert found.readings == 10

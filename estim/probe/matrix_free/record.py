@@ -1,0 +1,279 @@
+"""The record of what a bank sees of a model whose parameters are too many to be listed one by one."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.record import Status
+from estim.record import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+    from statsmodels.iolib.summary import Summary
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelSensitivity(Record):
+    """What the readings of a bank, at this noise, see of a model with many more parameters than readings.
+
+    It reads like `Sensitivity`, with tensors in place of single parameters. As many directions as there are readings
+    can be seen at most; they are the right singular vectors of the whitened Jacobian, all parameters in the units they
+    have in the model, and only those asked for are kept. The rest of the parameter space is UNRESOLVED.
+    """
+
+    names: tuple[str, ...]
+    """(tensors,) names of the parameter tensors."""
+    sizes: npt.NDArray[np.int64]
+    """(tensors,) number of parameters in each."""
+    groups: tuple[str, ...]
+    """(tensors,) the group of each."""
+    singular_values: Array
+    """(directions,) of the whitened Jacobian, descending, per unit of the parameters; 1 / s is the RMSE floor along a
+    direction. As many as readings or parameters, whichever are fewer."""
+    errors: Array
+    """(directions,) how far each singular value may be off: rounding, and the Jacobian's own error."""
+    status: tuple[Status, ...]
+    """(directions,): SEEN, WEAK or UNRESOLVED."""
+    resolution: float
+    """What a singular value must exceed to be resolved: the error of the whitened Jacobian, or what hides below the
+    rounding of the Gram matrix, whichever is larger; per unit of the parameters."""
+    jacobian_error: float
+    """The former of the two: Frobenius norm of the error of the whitened Jacobian."""
+    input_share: Array
+    """(inputs, resolved) share of each input in the squared singular value of a resolved direction."""
+    group_names: tuple[str, ...]
+    """(named groups,)."""
+    group_table: Array
+    """(named groups, 6): parameters, dimension seen, best floor, worst floor, share of information, gauge within (none
+    is known here)."""
+    group_singular_values: Array
+    """(named groups, directions) of each group with the others held fixed; 0 where it has fewer."""
+    group_resolution: Array
+    """(named groups,) what these must exceed."""
+    group_share: Array
+    """(named groups, resolved) share of each group in each resolved direction: squared length of that part of it."""
+    kept: npt.NDArray[np.int64]
+    """(kept,) the directions that were kept, numbered from 0, the strongest."""
+    directions: Array | None
+    """(kept, parameters) unit vectors, tensor after tensor; None when none was asked for."""
+    readings: int
+    """Their number."""
+    whitening: Array
+    """(readings,) 1 / sd of each reading, averaged over the repeats; (whitened, readings) for correlated noise."""
+    readout: Array
+    """(whitened readings, resolved) left singular vectors: where a step along each direction moves the readings."""
+    repeats: int
+    """Repeated measurements that one noise level stands for, averaged."""
+    repeat_correlation: float
+    """Common correlation of two repeats of a reading."""
+    smallest_change: float | None
+    """The smallest change of interest, in the parameters' units; None when not given."""
+    derivative: str
+    """How the derivatives were found."""
+    path: str
+    """How the spectrum was found, and what that can resolve."""
+    notes: tuple[str, ...]
+    """What a reader must know before believing a row."""
+
+    def __post_init__(self) -> None:
+        """Make enumeration members of the status words that JSON holds."""
+        object.__setattr__(self, "status", tuple(Status(word) for word in self.status))
+        super().__post_init__()
+
+    @property
+    def parameters(self) -> int:
+        """Their number, all tensors together."""
+        return int(self.sizes.sum())
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """How many directions of the parameter space have each status; most are beyond the readings, UNRESOLVED."""
+        found = {status: self.status.count(status) for status in Status}
+        found[Status.UNRESOLVED] += self.parameters - len(self.status)
+        return found
+
+    @property
+    def resolved(self) -> int:
+        """How many directions stand above the resolution: SEEN and WEAK."""
+        return sum(status in (Status.SEEN, Status.WEAK) for status in self.status)
+
+    def rank(self, rtol: float = 1e-10) -> int:
+        """Return how many singular values exceed `rtol` times the largest: a matter of threshold, not of proof.
+
+        Parameters
+        ----------
+        rtol : float
+            Relative threshold, dimensionless, at least 0 and below 1. Values below the resolution are rounding.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ValueError
+            When `rtol` is outside [0, 1).
+        """
+        if not 0.0 <= rtol < 1.0:
+            msg = f"rtol must lie in [0, 1); got {rtol!r}"
+            raise ValueError(msg)
+        if not self.resolved:
+            return 0
+        return int(np.count_nonzero(self.singular_values > rtol * self.singular_values[0]))
+
+    def shift(self, readings_shift: npt.ArrayLike) -> float:
+        """Return how far a shift of the readings is along the resolved directions, in standard deviations of noise.
+
+        Parameters
+        ----------
+        readings_shift : array_like, shape (readings,)
+            In the readings' units, such as `estim.predicted_shift` gives for a change of the parameters.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            When it has the wrong length or is not finite.
+        """
+        moved = np.asarray(readings_shift, dtype=np.float64)
+        if moved.shape != (self.readings,) or not np.isfinite(moved).all():
+            msg = (
+                f"readings_shift must be finite, one entry for each of the {self.readings} readings; got {moved!r:.80}"
+            )
+            raise ValueError(msg)
+        white = self.whitening @ moved if self.whitening.ndim == 2 else self.whitening * moved
+        return float(np.linalg.norm(self.readout.T @ white))
+
+    def power(self, readings_shift: npt.ArrayLike, *, confidence_level: float = 0.95) -> float:
+        """Return the probability that the change test detects a change that shifts the readings so.
+
+        Parameters
+        ----------
+        readings_shift : array_like, shape (readings,)
+            As for `shift`.
+        confidence_level : float
+            One minus the false-alarm rate, in (0, 1).
+
+        Returns
+        -------
+        float
+            A probability; 0 when nothing is resolved, for then there is no test.
+
+        Raises
+        ------
+        ValueError
+            As `shift`, and when `confidence_level` is outside (0, 1).
+        """
+        from estim.probe.change import change_power
+
+        return change_power(self.shift(readings_shift), self.resolved, _probability(confidence_level))
+
+    def minimum_detectable(
+        self, readings_shift: npt.ArrayLike, *, power: float = 0.8, confidence_level: float = 0.95
+    ) -> float:
+        """Return the smallest multiple of a change that the change test detects with the given power.
+
+        Parameters
+        ----------
+        readings_shift : array_like, shape (readings,)
+            What the change itself shifts the readings by.
+        power : float
+            Wanted probability of detection, in (0, 1), above the false-alarm rate.
+        confidence_level : float
+            One minus the false-alarm rate, in (0, 1).
+
+        Returns
+        -------
+        float
+            Infinite for a change that shifts nothing.
+
+        Raises
+        ------
+        ValueError
+            As `power`.
+        """
+        from estim.probe.change import detectable_shift
+
+        shift = self.shift(readings_shift)
+        needed = detectable_shift(self.resolved, _probability(power), _probability(confidence_level))
+        return math.inf if shift == 0.0 else needed / shift
+
+    def by_group(self) -> "DataFrame":
+        """Return, for each group of tensors with the others held fixed, what is seen of it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a group: number of parameters, dimension seen, best and worst RMSE floor along its own directions
+            (infinite where not all are seen), share of the directions seen, summing to one.
+        """
+        from estim.report import group_frame
+
+        return group_frame(self)  # type: ignore[arg-type]  # which reads fields that both records have
+
+    def by_input(self) -> "DataFrame":
+        """Return how much each input contributes to each resolved direction.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row an input, one column a resolved direction, numbered from the strongest; columns sum to one.
+        """
+        from estim.report import input_frame
+
+        return input_frame(self)  # type: ignore[arg-type]  # as above
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas DataFrame, one row a direction: status, singular value, its error, RMSE floor, main group."""
+        from estim.probe.matrix_free.tables import directions_frame
+
+        return directions_frame(self)
+
+    def summary(self) -> "Summary":
+        """Return a statsmodels `Summary`: what is seen at the top, then groups and notes."""
+        from estim.probe.matrix_free.tables import model_summary
+
+        return model_summary(self)
+
+    def plot(self) -> "Figure":
+        """Draw the spectrum of the whole and of each group, with the resolution.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            When matplotlib is missing.
+        """
+        from estim.probe.matrix_free.tables import plot_model
+
+        return plot_model(self)
+
+    def report(self, path: Any) -> None:
+        """Write one self-contained HTML page: tables and pictures.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            When matplotlib is missing.
+        OSError
+            When the file cannot be written.
+        """
+        from estim.probe.matrix_free.tables import write_model_report
+
+        write_model_report(self, path)
+
+
+def _probability(value: float) -> float:
+    number = float(value)
+    if not 0.0 < number < 1.0:
+        msg = f"probabilities must lie between 0 and 1; got {value!r}"
+        raise ValueError(msg)
+    return number

@@ -1,0 +1,189 @@
+"""The factors of the Jacobian's rows for one batch: what meets each parameter, and the gradients of what comes out.
+
+Which input a row (token) belongs to is not guessed from shapes: readings weighted by the number of their input give
+gradients that are, row by row, a whole multiple of the unweighted ones, and the multiple names the input. Where it is
+no such multiple, inputs depend on each other, and the parameter is left to plain backward passes.
+
+notation: n inputs, a readings of each, t rows (tokens) of each input; g and x as in `uses`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from estim.probe.rounding import generic_signs
+from estim.probe.torch.uses import Use
+
+#: How far, relative to the root of a rounding, a weighted gradient may be from the multiple of the unweighted.
+_MULTIPLE = 10.0
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What one batch says of one parameter: the row of reading (n, a) is the sum over t of left times right."""
+
+    kind: str
+    """"linear", "transposed" or "embedding" as in `uses`, or "rows"."""
+    left: Any
+    """(n, a, out, t); for "rows" these themselves, (n, a, size)."""
+    right: Any
+    """(n, t, in); (n, t) places in the table, -1 for none, for "embedding"; None for "rows"."""
+
+
+def edges_of(uses: Sequence[Sequence[Use]]) -> list[Any]:
+    """Return every place where gradients are read, once."""
+    found: dict[tuple[int, int], Any] = {}
+    for one in uses:
+        for use in one:
+            found.setdefault((id(use.edge.node), use.edge.output_nr), use.edge)
+    return list(found.values())
+
+
+def factors_of(readings: torch.Tensor, uses: Sequence[Sequence[Use]]) -> list[Factors | None]:
+    """Return the factors of some parameters for a batch of readings (n, a); None where inputs depend on each other."""
+    edges = edges_of(uses)
+    place = {(id(edge.node), edge.output_nr): k for k, edge in enumerate(edges)}
+    chosen = [[place[id(use.edge.node), use.edge.output_nr] for use in one] for one in uses]
+    tables = _tables(readings, edges, uses, chosen)
+    collected = [
+        None if None in found else _Collected(one, found, readings) for one, found in zip(uses, tables, strict=True)
+    ]
+    for output in range(readings.shape[1]):
+        seeds = torch.zeros_like(readings)
+        seeds[:, output] = 1.0
+        gradients = _gradients(readings, edges, seeds)
+        for parts, places in zip(collected, chosen, strict=True):
+            if parts is not None:
+                parts.add(output, [gradients[k] for k in places])
+    return [None if parts is None else parts.factors() for parts in collected]
+
+
+def _tables(
+    readings: torch.Tensor, edges: list[Any], uses: Sequence[Sequence[Use]], chosen: list[list[int]]
+) -> list[list[Any]]:
+    """Return for each use of each parameter the rows of each input, and their width; None where inputs are mixed."""
+    inputs, outputs = readings.shape
+    signs = torch.as_tensor(generic_signs(outputs), dtype=readings.dtype, device=readings.device)
+    numbers = torch.arange(1, inputs + 1, dtype=readings.dtype, device=readings.device)
+    plain = _gradients(readings, edges, signs.expand(inputs, outputs))
+    weighted = _gradients(readings, edges, numbers[:, None] * signs)
+    known: dict[tuple[int, int], Any] = {}
+    for one, places in zip(uses, chosen, strict=True):
+        for use, k in zip(one, places, strict=True):
+            width = _width(use, plain[k])
+            if (k, width) not in known:
+                known[k, width] = _rows_of_inputs(plain[k], weighted[k], width, inputs) if width else None
+    return [
+        [known[k, _width(use, plain[k])] for use, k in zip(one, places, strict=True)]
+        for one, places in zip(uses, chosen, strict=True)
+    ]
+
+
+def _gradients(readings: torch.Tensor, edges: list[Any], seeds: torch.Tensor) -> list[Any]:
+    if not edges:
+        return []
+    return list(torch.autograd.grad(readings, edges, grad_outputs=seeds, retain_graph=True, allow_unused=True))
+
+
+def _width(use: Use, gradient: Any) -> int:
+    """Return how many entries of a gradient make one row; 0 where the parameter is broadcast in another way."""
+    if gradient is None:
+        return 1
+    if use.kind in ("sum", "product"):
+        fits = tuple(gradient.shape[gradient.ndim - len(use.shape) :]) == use.shape
+        return int(torch.Size(use.shape).numel()) if fits else 0
+    return int(gradient.shape[-1])
+
+
+@dataclass(frozen=True)
+class _Table:
+    rows: torch.Tensor
+    """(inputs, most), their number standing for none."""
+    width: int
+    regular: bool
+    """Whether these are all rows in order."""
+
+    def taken(self, rows: torch.Tensor, empty: float = 0.0) -> torch.Tensor:
+        """Return the rows (count, ...) of each input, (n, t, ...)."""
+        if self.regular:
+            return rows.reshape(*self.rows.shape, *rows.shape[1:])
+        padded = torch.cat([rows, torch.full_like(rows[:1], empty)])
+        return padded[self.rows]
+
+
+def _rows_of_inputs(plain: Any, weighted: Any, width: int, inputs: int) -> _Table | None:
+    """Return the rows of each input; None where inputs are mixed."""
+    if plain is None:  # no reading depends on it
+        return _Table(torch.zeros((inputs, 0), dtype=torch.int64), width, False)
+    one, two = plain.reshape(-1, width), weighted.reshape(-1, width)
+    largest = one.abs().amax(dim=1, keepdim=True)
+    live = torch.nonzero(largest[:, 0] > 0.0)[:, 0]
+    one, two = one[live] / largest[live], two[live] / largest[live]  # squares neither overflow nor vanish
+    multiple = (one * two).sum(dim=1) / one.square().sum(dim=1)
+    number = multiple.round()
+    slack = _MULTIPLE * torch.finfo(plain.dtype).eps ** 0.5
+    off = (two - number[:, None] * one).abs().amax(dim=1)
+    if not bool(((off <= slack * number) & (number >= 1) & (number <= inputs)).all()):
+        return None
+    table = _table(number.to(torch.int64) - 1, live, len(largest), inputs)
+    ordered = torch.arange(len(largest), device=table.device)
+    return _Table(table, width, torch.equal(table.reshape(-1), ordered))
+
+
+def _table(owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int) -> torch.Tensor:
+    """Return, of rows some of which have an owner, those of each input, in a regular order where there is one."""
+    if count % inputs == 0:
+        grid = torch.arange(count, device=live.device)
+        if torch.equal(live // (count // inputs), owner):
+            return grid.reshape(inputs, -1)
+        if torch.equal(live % inputs, owner):
+            return grid.reshape(-1, inputs).T
+    order = torch.argsort(owner, stable=True)
+    sizes = torch.bincount(owner, minlength=inputs)
+    starts = torch.cumsum(sizes, 0) - sizes
+    table = torch.full((inputs, int(sizes.max()) if len(sizes) else 0), count, device=live.device)
+    owners = owner[order]
+    table[owners, torch.arange(len(owners), device=live.device) - starts[owners]] = live[order]
+    return table
+
+
+class _Collected:
+    """The gradients of one parameter, as they come in."""
+
+    def __init__(self, uses: Sequence[Use], tables: list[_Table], readings: torch.Tensor) -> None:
+        self.uses, self.tables = uses, tables
+        self.rows = not uses or uses[0].kind in ("sum", "product")
+        self.starts = [0]
+        for table in tables:
+            self.starts.append(self.starts[-1] + table.rows.shape[1])
+        width = max((table.width for table in tables), default=1)
+        shape = (width,) if self.rows else (width, self.starts[-1])
+        self.left = readings.new_zeros((*readings.shape, *shape))
+
+    def add(self, output: int, gradients: list[Any]) -> None:
+        """Take in the gradients of one reading of every input."""
+        for k, (use, table, gradient) in enumerate(zip(self.uses, self.tables, gradients, strict=True)):
+            if gradient is None:
+                continue
+            rows = gradient.reshape(-1, table.width)
+            if use.kind == "product":
+                rows = rows * torch.broadcast_to(use.x.detach(), gradient.shape).reshape(rows.shape)
+            taken = table.taken(rows)
+            if self.rows:
+                self.left[:, output] += taken.sum(dim=1)
+            else:
+                self.left[:, output, :, self.starts[k] : self.starts[k + 1]] = taken.transpose(1, 2)
+
+    def factors(self) -> Factors:
+        """Return all of it."""
+        if self.rows:
+            return Factors("rows", self.left, None)
+        kind, parts = self.uses[0].kind, []
+        for use, table in zip(self.uses, self.tables, strict=True):
+            if kind == "embedding":
+                parts.append(table.taken(use.x.reshape(-1), -1))
+            else:
+                parts.append(table.taken(use.x.detach().reshape(-1, use.x.shape[-1])))
+        return Factors(kind, self.left, torch.cat(parts, dim=1))

@@ -1,0 +1,274 @@
+"""The Gram matrix of the Jacobian's rows, readings by readings, without ever holding the Jacobian.
+
+Tensor by tensor, the factors of all readings are captured; a block of the tensor's columns of the Jacobian is formed
+from them, multiplied by itself, and forgotten. Only the upper half is computed. Blocks are multiplied in the model's
+precision and added up in double precision.
+
+notation: M readings, K = J J^T, block = some columns of J, (M, columns).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from estim.probe.torch.capture import Factors, factors_of
+from estim.probe.torch.dense import taken_back
+from estim.probe.torch.readings import Subject, explained
+from estim.probe.torch.uses import uses_of
+
+Array = npt.NDArray[np.float64]
+
+#: Rows of the Gram matrix computed at a time, from the diagonal on.
+PANEL = 256
+#: Rows of the first blocks whose products are formed again in double precision, to see what rounding does.
+_SAMPLE = 48
+#: Times what the sample shows.
+_MARGIN = 3.0
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a bank is gone through."""
+
+    parts: Callable[[], Iterator[Any]]
+    """Fresh iterator over parts of the bank, small enough for a graph."""
+    alone: Callable[[Any], Iterator[Any]]
+    """A part input by input, or whole where its inputs depend on each other."""
+    readings: int
+    """M."""
+    count: int
+    """Number of parts."""
+    segments: tuple[tuple[int, ...], ...]
+    """Tensors whose factors are held at the same time."""
+    block: int
+    """Bytes of a block."""
+
+
+@dataclass
+class Grams:
+    """The Gram matrix of each group, and how well it is known."""
+
+    groups: dict[str, Any]
+    """(M, M) float64 each; M' for M where rows were transformed."""
+    rounding: dict[str, float]
+    """Norm of the error of each over its trace, seen in a sample."""
+    by_rows: tuple[str, ...]
+    """Tensors whose rows took a backward pass each."""
+
+
+def grams_of(
+    subject: Subject,
+    layout: Layout,
+    *,
+    only: frozenset[str] | None = None,
+    transform: Array | None = None,
+    double: bool = False,
+    tick: Any = None,
+) -> Grams:
+    """Return K of each group of tensors, of T J instead of J where a transform T (M', M) is given.
+
+    Parameters
+    ----------
+    subject : Subject
+    layout : Layout
+    only : frozenset of str, optional
+        Groups to go through; all of them when left out.
+    transform : ndarray, shape (M', M), optional
+        Applied to the rows in double precision.
+    double : bool
+        Whether blocks of a lower precision are raised to float64 before they are multiplied.
+    tick : callable, optional
+        Called with the number of parameters done.
+    """
+    sums = _Sums(subject, layout, only, transform, double)
+    for every in layout.segments:
+        segment = tuple(k for k in every if only is None or subject.parameters.groups[k] in only)
+        if not segment:
+            continue
+        names = [subject.parameters.names[k] for k in segment]
+        for k, factors in zip(segment, _captured(subject, layout, segment), strict=True):
+            if factors is None:
+                sums.by_rows.append(names[segment.index(k)])
+                blocks = _by_rows(subject, layout, k)
+            else:
+                blocks = _blocks(factors, layout, sums.buffer)
+            for block in blocks:
+                sums.add(subject.parameters.groups[k], block)
+            if tick is not None:
+                tick(subject.parameters.tensors[k].numel())
+    return sums.finished()
+
+
+def _captured(subject: Subject, layout: Layout, segment: tuple[int, ...]) -> list[list[Factors] | None]:
+    """Return the factors of every part of the bank for each tensor; None where they are not known."""
+    tensors = tuple(subject.parameters.tensors[k] for k in segment)
+    found: list[list[Factors] | None] = [[] for _ in segment]
+    for part in layout.parts():
+        readings = subject.readings(part)
+        uses = uses_of(readings, tensors)
+        with _explained():
+            factors = factors_of(readings, [one or [] for one in uses])
+        for k, (one, use) in enumerate(zip(factors, uses, strict=True)):
+            held = found[k]
+            if held is not None:
+                found[k] = None if one is None or use is None else [*held, one]
+        del readings, uses, factors
+    return found
+
+
+class _explained(AbstractContextManager[None]):  # noqa: N801 - reads as a statement
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, RuntimeError):
+            raise ValueError(explained(error)) from error
+
+
+def _blocks(parts: list[Factors], layout: Layout, buffer: Any) -> Iterator[torch.Tensor]:
+    """Yield the columns of one tensor, some at a time, for all readings."""
+    kinds = {part.kind for part in parts if part.left.shape[-1]}
+    if not kinds:
+        return
+    if kinds == {"rows"}:
+        yield torch.cat([part.left.reshape(-1, part.left.shape[-1]) for part in parts])
+        return
+    outs, columns = parts[0].left.shape[2], _columns(parts)
+    width = len(columns) if columns is not None else parts[0].right.shape[2]
+    room = buffer.numel() // layout.readings
+    across = min(width, room)
+    down = max(1, min(outs, room // across))
+    for start in range(0, width, across):
+        inner = slice(start, min(start + across, width))
+        rights = [_right(part, columns, inner) for part in parts]
+        for first in range(0, outs, down):
+            yield _block(parts, rights, slice(first, min(first + down, outs)), buffer)
+
+
+def _columns(parts: list[Factors]) -> Any:
+    if parts[0].kind != "embedding":
+        return None
+    used = torch.unique(torch.cat([part.right.reshape(-1) for part in parts]))
+    return used[used >= 0]
+
+
+def _right(part: Factors, columns: Any, inner: slice) -> torch.Tensor:
+    if columns is None:
+        return part.right[:, :, inner]
+    one_hot: torch.Tensor = (part.right[:, :, None] == columns[inner]).to(part.left.dtype)
+    return one_hot
+
+
+def _block(parts: list[Factors], rights: list[torch.Tensor], outer: slice, buffer: Any) -> torch.Tensor:
+    """Return the columns of some outputs, (M, outputs times inputs), in the buffer."""
+    height, width = outer.stop - outer.start, rights[0].shape[2]
+    rows = sum(part.left.shape[0] * part.left.shape[1] for part in parts)
+    block: torch.Tensor = buffer[: rows * height * width].view(rows, height * width)
+    start = 0
+    for part, right in zip(parts, rights, strict=True):
+        inputs, outputs, _, tokens = part.left.shape
+        left = part.left[:, :, outer].reshape(inputs, outputs * height, tokens)
+        out = block[start : start + inputs * outputs].view(inputs, outputs * height, width)
+        torch.bmm(left, right, out=out)
+        start += inputs * outputs
+    return block
+
+
+def _by_rows(subject: Subject, layout: Layout, number: int) -> Iterator[torch.Tensor]:
+    """Yield the columns of a tensor by a backward pass for each reading."""
+    tensor = subject.parameters.tensors[number]
+    step = max(1, 4 * layout.block // (layout.readings * tensor.element_size()))
+    for start in range(0, tensor.numel(), step):
+        rows = []
+        for part in layout.parts():
+            for one in layout.alone(part):
+                readings = subject.readings(one)
+                with _explained():
+                    found = [block for _, block in taken_back(readings.reshape(-1), [tensor])]
+                rows += [block[:, start : start + step].clone() for block in found]
+                del readings
+        yield torch.cat(rows)
+
+
+class _Sums:
+    """Gram matrices as they add up."""
+
+    def __init__(self, subject: Subject, layout: Layout, only: Any, transform: Array | None, double: bool) -> None:
+        tensor = subject.parameters.tensors[0]
+        self.transform = None if transform is None else torch.as_tensor(transform, device=tensor.device)
+        self.kind = torch.float64 if double or transform is not None else tensor.dtype
+        size = layout.readings if transform is None else len(transform)
+        names = [name for name in dict.fromkeys(subject.parameters.groups) if only is None or name in only]
+        self.totals = {name: torch.zeros((size, size), dtype=torch.float64, device=tensor.device) for name in names}
+        columns = max(1, layout.block // (layout.readings * tensor.element_size()))
+        self.buffer = torch.empty(columns * layout.readings, dtype=tensor.dtype, device=tensor.device)
+        self.panel = PANEL if size >= 4 * PANEL else max(32, size // 4)
+        self.scratch = torch.empty(self.panel * size * 8, dtype=torch.uint8, device=tensor.device)
+        self.pending: dict[str, list[torch.Tensor]] = {name: [] for name in names}
+        self.width = columns
+        self.errors, self.sizes = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        self.by_rows: list[str] = []
+
+    def add(self, group: str, block: torch.Tensor) -> None:
+        """Add a block's product with itself; narrow ones are put together first."""
+        if block.shape[1] < self.width // 2 and block.data_ptr() != self.buffer.data_ptr():
+            self.pending[group].append(block)
+            if sum(part.shape[1] for part in self.pending[group]) >= self.width // 2:
+                self._flush(group)
+            return
+        self._multiply(group, block)
+
+    def _flush(self, group: str) -> None:
+        waiting, self.pending[group] = self.pending[group], []
+        if waiting:
+            self._multiply(group, torch.cat(waiting, dim=1))
+
+    def _multiply(self, group: str, block: torch.Tensor) -> None:
+        # What is small beside the rest costs nothing in double precision, and may be what is hard to see.
+        kind = torch.float64 if block.shape[1] < self.width // 2 else self.kind
+        given, total = block.to(kind), self.totals[group]
+        if self.transform is not None:
+            given = self.transform @ given
+        size = len(given)
+        for start in range(0, size, self.panel):
+            rows = given[start : start + self.panel]
+            scratch = self.scratch.view(kind)
+            out = scratch[: len(rows) * (size - start)].view(len(rows), size - start)
+            torch.mm(rows, given[start:].T, out=out)
+            if start == 0 and kind != torch.float64:
+                self._look(group, given, out)
+            total[start : start + self.panel, start:] += out
+
+    def _look(self, group: str, block: torch.Tensor, product: torch.Tensor) -> None:
+        """Compare a few products with double precision."""
+        few = block[: min(_SAMPLE, self.panel)].double()
+        exact = few @ few.T
+        self.errors[group] += float(torch.linalg.matrix_norm(product[: len(few), : len(few)].double() - exact))
+        self.sizes[group] += float(exact.trace())
+
+    def finished(self) -> Grams:
+        """Return all, both halves filled in."""
+        for group in self.pending:
+            self._flush(group)
+        found = {}
+        for group, total in self.totals.items():
+            upper = total.triu()
+            found[group] = (upper + upper.triu(1).T).cpu().numpy()
+        # Sums of many products in double precision have nothing better to be compared with.
+        rounding = {
+            group: 8.0 * EPS + (_MARGIN * self.errors[group] / size if size else 0.0)
+            for group, size in self.sizes.items()
+        }
+        return Grams(found, rounding, tuple(self.by_rows))
+
+
+def progress_bar(total: int, shown: bool) -> Any:
+    """Return a bar over parameters, or nothing."""
+    if not shown:
+        return nullcontext()
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc="sensitivity", unit="parameter", unit_scale=True)

@@ -1,0 +1,169 @@
+"""A first look at a bank: its readings, what can be taken apart, what will be held, and what it will cost."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from estim.probe.torch.bank import Bank, in_parts, length, mapped
+from estim.probe.torch.dense import apart, batches_of
+from estim.probe.torch.gram import Layout
+from estim.probe.torch.readings import Subject
+from estim.probe.torch.uses import uses_of
+
+Array = npt.NDArray[np.float64]
+
+#: Inputs in a part of the bank, whose graph is held.
+INPUTS = 32
+#: Bytes of a block of the Jacobian, at most and at least.
+BLOCK = 128 * 2**20
+_LEAST = 2**20
+#: Factors may take this part of what the Jacobian would.
+_PART = 1 / 8
+#: And this many bytes in any case.
+_ALWAYS = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a bank's readings are, before any derivative."""
+
+    readings: Array
+    """(M,), those of inputs left out included."""
+    inputs: npt.NDArray[np.int64]
+    """(M,)."""
+    kept: npt.NDArray[np.bool_]
+    """(M,): False for the readings of inputs one of which is not finite."""
+    count: int
+    """Number of inputs."""
+    separable: tuple[bool, ...]
+    """(batches,) whether the inputs of a batch do not depend on each other."""
+    dropped: tuple[Any, ...]
+    """(batches,) indices of the inputs to keep, None for all."""
+
+
+def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
+    """Evaluate the readings of all batches, each twice.
+
+    Raises
+    ------
+    ValueError
+        When the model refuses a batch or is not deterministic, or a reading is not finite and `omit` is False.
+    """
+    values: list[Array] = []
+    separable: list[bool] = []
+    dropped: list[Any] = []
+    for where, batch in batches_of(bank):
+        whole = subject.checked(batch, where).detach()
+        finite = whole.isfinite().all(dim=1)
+        if not bool(finite.all()):
+            dropped.append(_finite_inputs(whole, finite, batch, where, omit))
+            batch = _selected(batch, dropped[-1])
+        else:
+            dropped.append(None)
+        separable.append(length(batch) == int(finite.sum()) and _separable(subject, batch, whole[finite], where))
+        values.append(whole.to(torch.float64).cpu().numpy())
+    starts = np.cumsum([0, *(len(part) for part in values)])
+    inputs = [
+        np.repeat(start + np.arange(len(part)), part.shape[1]) for start, part in zip(starts, values, strict=False)
+    ]
+    readings = np.concatenate([part.ravel() for part in values])
+    kept = np.concatenate([np.repeat(np.isfinite(part).all(axis=1), part.shape[1]) for part in values])
+    if not kept.any():
+        msg = f"readings must be finite; none of {len(kept)} is left"
+        raise ValueError(msg)
+    return Survey(
+        readings, np.concatenate(inputs).astype(np.int64), kept, int(starts[-1]), tuple(separable), tuple(dropped)
+    )
+
+
+def _separable(subject: Subject, batch: Any, whole: torch.Tensor, where: str) -> bool:
+    """Tell whether parts of a batch, and an input alone, read as in the whole of it."""
+    size = min(INPUTS, -(-len(whole) // 2))
+    with torch.no_grad():
+        parts = [subject.values(part, where) for part in in_parts(batch, size)]
+        first = subject.values(next(in_parts(batch, 1)), where)
+    return apart(parts, whole) and apart([first], whole[:1])
+
+
+def _finite_inputs(whole: torch.Tensor, finite: torch.Tensor, batch: Any, where: str, omit: bool) -> torch.Tensor:
+    if not omit or length(batch) != len(whole):
+        place = int(whole.isfinite().flatten().logical_not().nonzero()[0])
+        value = float(whole.flatten()[place])
+        msg = (
+            f"{where}readings must be finite; reading {place} (input {place // whole.shape[1]}) is {value}; "
+            "nan_policy='omit' leaves such inputs out"
+        )
+        raise ValueError(msg)
+    return torch.nonzero(finite)[:, 0]
+
+
+def _selected(batch: Any, indices: Any) -> Any:
+    return batch if indices is None else mapped(batch, lambda tensor: tensor[indices])
+
+
+def layout_of(
+    subject: Subject, bank: Bank, seen: Survey, *, block: int | None = None, held: int | None = None
+) -> Layout:
+    """Return how to go through a bank: in parts, with factors of some tensors held at a time.
+
+    `block` and `held` are bytes, of a block of the Jacobian and of factors; what fits the machine by default.
+    """
+
+    def parts() -> Iterator[Any]:
+        for number, (_, batch) in enumerate(batches_of(bank)):
+            given = _selected(batch, seen.dropped[number])
+            if length(given) != 0:
+                yield from in_parts(given, INPUTS if seen.separable[number] else _ALL)
+
+    def alone(part: Any) -> Iterator[Any]:
+        return in_parts(part, 1 if all(seen.separable) else _ALL)
+
+    readings = int(seen.kept.sum())
+    element = subject.parameters.tensors[0].element_size()
+    whole = readings * subject.parameters.size * element
+    block = min(BLOCK, max(_LEAST, whole // 32)) if block is None else block
+    held = int(min(available() / 4, max(_PART * whole, _ALWAYS))) if held is None else held
+    count = sum(1 for _ in parts())
+    return Layout(parts, alone, readings, count, _segments(subject, next(parts()), readings, held), block)
+
+
+_ALL = 2**62
+
+
+def _segments(subject: Subject, part: Any, readings: int, held: int) -> tuple[tuple[int, ...], ...]:
+    """Put the tensors, from the last to the first, in segments whose factors fit."""
+    output = subject.readings(part)
+    share = readings / output.numel()
+    segments: list[list[int]] = [[]]
+    room = float(held)
+    for k, uses in reversed(list(enumerate(uses_of(output, subject.parameters.tensors)))):
+        tensor = subject.parameters.tensors[k]
+        size = share * output.numel() * sum(_factor_size(use, tensor, len(output)) for use in uses or [])
+        if size > room and segments[-1]:
+            segments.append([])
+            room = float(held)
+        segments[-1].append(k)
+        room -= size
+    return tuple(tuple(segment) for segment in segments)
+
+
+def _factor_size(use: Any, tensor: Any, inputs: int) -> float:
+    """Return the bytes of a factor for each reading."""
+    if use.kind in ("sum", "product"):
+        return float(tensor.numel() * tensor.element_size())
+    rows = use.x.numel() if use.kind == "embedding" else use.x.numel() // use.x.shape[-1]
+    width = tensor.shape[0] if use.kind == "linear" else tensor.shape[1]
+    return float(rows / inputs * width * tensor.element_size())
+
+
+def available() -> float:
+    """Return the bytes of memory that are free now."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):  # not on this system
+        return 4.0 * 2**30

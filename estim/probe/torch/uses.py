@@ -1,0 +1,135 @@
+"""Where parameters enter the graph of the readings, and what their gradients are made of there.
+
+The gradient of a weight W in ``x W^T`` is a sum over rows (tokens) of outer products g x, with g the gradient of the
+product: both are read off the graph, whatever module or function built it, and W's own gradient is never formed. A
+parameter whose every use is of a kind known here needs no backward pass of its own.
+
+notation: x rows of what meets the parameter; g gradient of a reading by what comes out, one row each.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a parameter by one node of the graph."""
+
+    kind: str
+    """"linear": rows of x times a weight (out, in); "transposed": a weight (in, out); "embedding": rows of a table;
+    "sum": the gradient is a sum of rows g; "product": of rows g x."""
+    edge: GradientEdge
+    """What comes out."""
+    x: Any
+    """(rows, in) for weights, (rows,) indices for tables, (rows, size) for products, None for sums."""
+    shape: tuple[int, ...] = ()
+    """For sums and products, the last axes of the gradient that make one row."""
+
+
+def uses_of(readings: torch.Tensor, parameters: tuple[Any, ...]) -> list[list[Use] | None]:
+    """Return the uses of each parameter, none where it is not used; None where one is of an unknown kind."""
+    users = _users(readings.grad_fn)
+    leaves = {id(node.variable): node for node in users if hasattr(node, "variable")}
+    return [_read(parameter, users, leaves.get(id(parameter))) for parameter in parameters]
+
+
+def _users(root: Any) -> dict[Any, list[tuple[Any, int]]]:
+    """Return who takes the output of each node, and as which argument."""
+    users: dict[Any, list[tuple[Any, int]]] = {root: []}
+    stack, seen = [root], {root}
+    while stack:
+        node = stack.pop()
+        for argument, (source, _) in enumerate(node.next_functions):
+            if source is None:
+                continue
+            users.setdefault(source, []).append((node, argument))
+            if source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return users
+
+
+def _read(parameter: Any, users: dict[Any, list[tuple[Any, int]]], leaf: Any) -> list[Use] | None:
+    found: list[Use] = []
+    for node, argument in users[leaf] if leaf is not None else []:
+        if node.name() == "TBackward0":
+            inner = [_weight(user, place, "linear") for user, place in users[node]]
+        else:
+            inner = [_KNOWN.get(node.name(), _unknown)(node, argument, parameter)]
+        if None in inner:
+            return None
+        found += [use for use in inner if use is not None]
+    kinds = {use.kind for use in found}
+    return found if len(kinds) < 2 or kinds <= {"sum", "product"} else None
+
+
+def _row(parameter: Any) -> tuple[int, ...]:
+    """Return the shape of a parameter without leading axes of length one, over which it is broadcast."""
+    shape = tuple(parameter.shape)
+    while shape and shape[0] == 1:
+        shape = shape[1:]
+    return shape
+
+
+def _unknown(node: Any, argument: int, parameter: Any) -> Use | None:
+    return None
+
+
+def _weight(node: Any, argument: int, kind: str) -> Use | None:
+    """Read ``x @ weight``, with or without a bias added."""
+    if node.name() == "MmBackward0" and argument == 1:
+        return Use(kind, GradientEdge(node, 0), node._saved_self)
+    if node.name() == "AddmmBackward0" and argument == 2 and node._saved_alpha == 1:
+        return Use(kind, GradientEdge(node, 0), node._saved_mat1)
+    return None
+
+
+def _of_addmm(node: Any, argument: int, parameter: Any) -> Use | None:
+    if argument == 0 and node._saved_beta == 1 and parameter.ndim == 1:
+        return Use("sum", GradientEdge(node, 0), None, _row(parameter))
+    return _weight(node, argument, "transposed")
+
+
+def _of_mm(node: Any, argument: int, parameter: Any) -> Use | None:
+    return _weight(node, argument, "transposed")
+
+
+def _of_sum(node: Any, argument: int, parameter: Any) -> Use | None:
+    """Read ``x + parameter``, broadcast over leading axes only."""
+    if argument == 1 and node._saved_alpha != 1:
+        return None
+    return Use("sum", GradientEdge(node, 0), None, _row(parameter))
+
+
+def _of_product(node: Any, argument: int, parameter: Any) -> Use | None:
+    other = node._saved_other if argument == 0 else node._saved_self
+    return Use("product", GradientEdge(node, 0), other, _row(parameter))
+
+
+def _of_layer_norm(node: Any, argument: int, parameter: Any) -> Use | None:
+    if argument == 2:
+        return Use("sum", GradientEdge(node, 0), None, _row(parameter))
+    normalized = (node._saved_input - node._saved_result1) * node._saved_result2
+    return Use("product", GradientEdge(node, 0), normalized, _row(parameter))
+
+
+def _of_embedding(node: Any, argument: int, parameter: Any) -> Use | None:
+    if node._saved_scale_grad_by_freq:
+        return None
+    indices = node._saved_indices
+    padding = indices == node._saved_padding_idx  # has no gradient
+    return Use("embedding", GradientEdge(node, 0), indices.masked_fill(padding, -1))
+
+
+_KNOWN: dict[str, Callable[[Any, int, Any], Use | None]] = {
+    "AddmmBackward0": _of_addmm,
+    "MmBackward0": _of_mm,
+    "AddBackward0": _of_sum,
+    "MulBackward0": _of_product,
+    "NativeLayerNormBackward0": _of_layer_norm,
+    "EmbeddingBackward0": _of_embedding,
+}

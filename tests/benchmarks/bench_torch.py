@@ -1,0 +1,153 @@
+"""Cost of the matrix-free path of torch modules beside the whole Jacobian: ``python tests/benchmarks/bench_torch.py``.
+
+An encoder of four layers (width 256, eight heads, 64 tokens, inner width 1024, 3.2 million parameters, 16 outputs) in
+float32 on two threads. Every figure comes from a process of its own; ratios to the peer and to matrix products are of
+the same run. ``--quick`` leaves out the 128 inputs.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+THREADS = 2
+OUTPUTS, TOKENS, WIDTH, HEADS, INNER, DEPTH = 16, 64, 256, 8, 1024, 4
+
+
+def encoder(depth: int = DEPTH):
+    """Return torch's own encoder with a readout of the mean token, its weights drawn."""
+    import torch
+
+    class Encoder(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, INNER, batch_first=True)
+            self.stack = torch.nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+            self.head = torch.nn.Linear(WIDTH, OUTPUTS)
+
+        def forward(self, x):
+            return self.head(self.stack(x).mean(dim=1))
+
+    torch.manual_seed(0)
+    torch.set_num_threads(THREADS)
+    return Encoder().eval()
+
+
+def bank(inputs: int):
+    """Return random inputs."""
+    import torch
+
+    return torch.randn(inputs, TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
+
+
+def base(inputs: int, depth: int) -> dict[str, float]:
+    """Import everything and run a model of no size: what any process takes."""
+    import torch
+
+    import estim
+
+    estim.sensitivity(torch.nn.Linear(2, 2), torch.randn(4, 2), 0.01)
+    return {}
+
+
+def ours(inputs: int, depth: int) -> dict[str, float]:
+    """Take the matrix-free path."""
+    import estim
+
+    module, given = encoder(depth), bank(inputs)
+    start = time.perf_counter()
+    found = estim.sensitivity(module, given, 0.01)
+    seconds = time.perf_counter() - start
+    print(found.path, file=sys.stderr)
+    return {"seconds": seconds, "resolved": found.resolved, "largest": float(found.singular_values[0])}
+
+
+def whole(inputs: int, depth: int) -> dict[str, float]:
+    """Hold the whole Jacobian, one input at a time through torch.func, then multiply it by itself."""
+    import torch
+    from torch.func import functional_call, jacrev, vmap
+
+    module, given = encoder(depth), bank(inputs)
+    parameters = {name: tensor.detach() for name, tensor in module.named_parameters()}
+    size = sum(tensor.numel() for tensor in parameters.values())
+    start = time.perf_counter()
+    jacobian = torch.empty(inputs * OUTPUTS, size)
+    one = vmap(jacrev(lambda p, x: functional_call(module, p, (x[None],))[0]), in_dims=(None, 0))
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):  # the only one that vmap batches
+        for k in range(0, inputs, 2):
+            place = 0
+            for part in one(parameters, given[k : k + 2]).values():
+                rows = part.reshape(2 * OUTPUTS, -1)
+                jacobian[k * OUTPUTS : (k + 2) * OUTPUTS, place : place + rows.shape[1]] = rows
+                place += rows.shape[1]
+    gram = jacobian @ jacobian.T
+    largest = float(torch.linalg.eigvalsh(gram.double())[-1].sqrt()) * 100.0
+    return {"seconds": time.perf_counter() - start, "largest": largest}
+
+
+def peak(inputs: int, depth: int) -> dict[str, float]:
+    """Return the best rate of a matrix product of this size, in 1e9 operations a second."""
+    import torch
+
+    torch.set_num_threads(THREADS)
+    readings = inputs * OUTPUTS
+    block = torch.randn(readings, 16384)
+    out = torch.empty(readings, readings)
+    best = 0.0
+    for _ in range(12):
+        start = time.perf_counter()
+        torch.mm(block, block.T, out=out)
+        best = max(best, 2.0 * readings**2 * 16384 / (time.perf_counter() - start) / 1e9)
+    return {"rate": best}
+
+
+def run(what: str, inputs: int, depth: int = DEPTH) -> dict[str, float]:
+    """Run one of the above in a process of its own; adds its peak memory, in GiB."""
+    command = [sys.executable, __file__, what, str(inputs), str(depth)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    print(done.stderr, end="", file=sys.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def parameters(depth: int) -> int:
+    """Return the number of parameters."""
+    layer = 4 * WIDTH * (WIDTH + 1) + 2 * WIDTH * INNER + WIDTH + INNER + 4 * WIDTH
+    return depth * layer + OUTPUTS * (WIDTH + 1)
+
+
+def operations(inputs: int, depth: int) -> float:
+    """Return the operations of the upper half of the Gram matrix and of forming the Jacobian, in 1e9."""
+    readings = inputs * OUTPUTS
+    return (readings**2 + 2.0 * readings * TOKENS) * parameters(depth) / 1e9
+
+
+def main() -> None:
+    """Print times, memory, and their ratios."""
+    small = run("base", 2)["memory"]
+    mine, peer = run("ours", 32), run("whole", 32)
+    print(f"32 inputs: {mine['seconds']:.1f} s, {mine['memory']:.2f} GiB ({mine['memory'] - small:.2f} beyond imports)")
+    print(f"whole J, then J J^T: {peer['seconds']:.1f} s, {peer['memory']:.2f} GiB")
+    print(f"largest singular values {mine['largest']:.6g}, {peer['largest']:.6g}")
+    print(f"time {mine['seconds'] / peer['seconds']:.2f} (target: <= 0.5), memory "
+          f"{mine['memory'] / peer['memory']:.2f} (target: <= 0.25)")  # fmt: skip
+    if "--quick" in sys.argv:
+        return
+    rate = run("peak", 128)["rate"]
+    mine = run("ours", 128)
+    rate = max(rate, run("peak", 128)["rate"])
+    limit = operations(128, DEPTH) / rate
+    print(f"128 inputs: {mine['seconds']:.1f} s, {mine['memory']:.2f} GiB; at {rate:.0f} GFLOP/s {limit:.1f} s: "
+          f"{limit / mine['seconds']:.0%} of the peak of matrix products (target: >= 80 %)")  # fmt: skip
+    for depth in (2, 4, 8):
+        seconds = run("ours", 32, depth)["seconds"]
+        print(f"{parameters(depth) / 1e6:.1f} million parameters: {seconds / parameters(depth) * 1e6:.2f} s a million")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        figures = globals()[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
+        figures["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(json.dumps(figures))
+    else:
+        main()

@@ -1,0 +1,288 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import estim  # noqa: E402
+from estim.probe.matrix_free.record import ModelSensitivity  # noqa: E402
+from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
+from estim.probe.torch.gram import grams_of  # noqa: E402
+from estim.probe.torch.sensitivity import Asked, opened, probe_module  # noqa: E402
+from estim.probe.torch.survey import layout_of, survey  # noqa: E402
+from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
+
+DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Take every module for a large one."""
+    monkeypatch.setattr(module_sensitivity, "DENSE", 0)
+
+
+class Words(torch.nn.Module):
+    """Tokens, positions, an encoder, a tied head, a scale, a convolution: every kind of use of a parameter."""
+
+    def __init__(self, tied=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.tokens = torch.nn.Embedding(7, 4, padding_idx=0, dtype=torch.float64)
+        self.positions = torch.nn.Parameter(torch.randn(1, 3, 4, dtype=torch.float64))
+        self.encoder = encoder(width=4, heads=2, inner=6, depth=1)
+        self.scale = torch.nn.Parameter(torch.rand(4, dtype=torch.float64))
+        self.mixed = torch.nn.Conv1d(3, 2, 1, dtype=torch.float64)
+        self.head = torch.nn.Linear(4, 7, bias=False, dtype=torch.float64)
+        if tied:
+            self.head.weight = self.tokens.weight
+        self.unused = torch.nn.Linear(2, 2, dtype=torch.float64)
+
+    def forward(self, words):
+        hidden = self.encoder(self.tokens(words) + self.positions) * self.scale
+        return self.head(torch.tanh(self.mixed(hidden)).mean(1))[:, :3]
+
+
+def words(count=10):
+    return torch.randint(0, 7, (count, 3), generator=torch.Generator().manual_seed(3))
+
+
+def grams(module, bank, asked=DEFAULT, **sizes):
+    with opened(module, bank, asked) as (subject, batches):
+        layout = layout_of(subject, batches, survey(subject, batches, asked.nan_policy == "omit"), **sizes)
+        return grams_of(subject, layout), layout
+
+
+def assert_equal_to_dense(module, bank, asked=DEFAULT, **sizes):
+    found, _ = grams(module, bank, asked, **sizes)
+    probed = probe_module(module, bank, asked)
+    for name, matrix in found.groups.items():
+        part = probed.jacobian[:, [group == name for group in probed.groups]]
+        truth = part @ part.T
+        np.testing.assert_allclose(matrix, truth, rtol=1e-10, atol=1e-13 * np.abs(truth).max(initial=1e-300))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("module", "bank"),
+    [
+        (perceptron(), inputs(9, 3)),
+        (attention_stack(), inputs(6, 4, 3)),
+        (encoder(width=4, inner=5, depth=1), inputs(40, 3, 4)),
+        (Words(), words()),
+        (Words(tied=True), words()),
+    ],
+    ids=["perceptron", "attention", "encoder in two parts", "words", "tied words"],
+)
+def test_gram_matrices_are_those_of_the_whole_jacobian(module, bank):
+    reading = None if not isinstance(module, torch.nn.TransformerEncoder) else lambda m, x: m(x).mean(1)[:, :2]
+    found = assert_equal_to_dense(module, bank, replace(DEFAULT, readings=reading))
+    expected = {"mixed.weight", "mixed.bias"} if isinstance(module, Words) else set()
+    if isinstance(module, Words) and module.head.weight is module.tokens.weight:
+        expected |= {"tokens.weight"}
+    # Only those take a backward pass a reading; nothing else falls back unseen.
+    assert set(found.by_rows) == expected
+
+
+def test_blocks_and_segments_of_any_size_give_the_same():
+    module, bank = Words(), words()
+    whole, layout = grams(module, bank)
+    assert len(layout.segments) == 1
+    for sizes in ({"block": 2**9, "held": 2**9}, {"block": 2**12, "held": 2**12}, {"block": 1, "held": 1}):
+        found, layout = grams(module, bank, **sizes)
+        assert len(layout.segments) > 1
+        for name, matrix in found.groups.items():
+            np.testing.assert_allclose(matrix, whole.groups[name], rtol=1e-12, atol=1e-15)
+
+
+def test_a_batch_axis_that_is_not_the_first_inside_the_model_is_found():
+    class Turned(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = perceptron()
+
+        def forward(self, x):
+            return self.inner(x.transpose(0, 1)).sum(0)
+
+    assert not assert_equal_to_dense(Turned(), inputs(6, 4, 3)).by_rows
+
+
+def test_a_weight_used_twice_and_ragged_uses_are_summed():
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.last = torch.nn.Linear(3, 3, dtype=torch.float64), perceptron((3, 2))
+
+        def forward(self, x):
+            hidden = torch.tanh(self.inner(x))
+            chosen = torch.tanh(self.inner(hidden[:, 0]))  # another number of rows for each input
+            return self.last(hidden.mean(1) + chosen)
+
+    assert not assert_equal_to_dense(Twice(), inputs(6, 4, 3)).by_rows
+
+
+def test_inputs_that_depend_on_each_other_are_found_and_taken_row_by_row():
+    module = perceptron()
+    centred = lambda model, x: model[2](torch.tanh(model[0](x - x.mean(0)))) - model(x).mean(0)  # noqa: E731
+    found = assert_equal_to_dense(module, inputs(6, 3), replace(DEFAULT, readings=centred))
+    assert set(found.by_rows) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+def test_spectrum_statuses_and_floors_are_those_of_the_whole_jacobian(large, monkeypatch):
+    module, bank = perceptron((3, 16, 16, 3)), inputs(24, 3)
+    found = estim.sensitivity(module, bank, 0.01, smallest_change=0.01)
+    assert isinstance(found, ModelSensitivity)
+    monkeypatch.setattr(module_sensitivity, "DENSE", 3000)
+    twin = estim.sensitivity(module, bank, 0.01, smallest_change=0.01)
+    assert found.resolved == twin.resolved == 72
+    np.testing.assert_allclose(found.singular_values, twin.singular_values[:72], rtol=1e-9)
+    assert (np.abs(found.singular_values - twin.singular_values[:72]) <= found.errors).all()
+    assert found.status == twin.status[:72]
+    assert found.counts == twin.counts
+    np.testing.assert_allclose(found.by_group()["best_floor"], twin.by_group()["best_floor"], rtol=1e-9)
+    np.testing.assert_allclose(found.by_group()["worst_floor"], twin.by_group()["worst_floor"], rtol=1e-9)
+    assert found.by_group()["seen"].tolist() == twin.by_group()["seen"].tolist()
+    assert found.by_group()["parameters"].tolist() == twin.by_group()["parameters"].tolist()
+    np.testing.assert_allclose(found.by_input(), twin.by_input(), atol=1e-8)
+    np.testing.assert_allclose(np.abs(np.sum(found.readout * twin.readout, axis=0)), 1.0, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["scalar", "vector", "covariance"])
+def test_noise_of_every_kind_whitens_as_for_the_whole_jacobian(large, monkeypatch, kind):
+    module, bank = perceptron((3, 8, 2)), inputs(10, 3)
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((20, 20))
+    sigma = {"scalar": 0.1, "vector": rng.uniform(0.1, 1.0, 20), "covariance": root @ root.T + np.eye(20)}[kind]
+    found = estim.sensitivity(module, bank, sigma, repeats=3, repeat_correlation=0.2)
+    monkeypatch.setattr(module_sensitivity, "DENSE", 3000)
+    twin = estim.sensitivity(module, bank, sigma, repeats=3, repeat_correlation=0.2)
+    np.testing.assert_allclose(found.singular_values, twin.singular_values[:20], rtol=1e-9)
+    np.testing.assert_allclose(found.by_input(), twin.by_input(), atol=1e-9)
+    np.testing.assert_allclose(found.whitening, twin.whitening)
+    delta = 1e-3 * rng.standard_normal(len(twin.names))
+    moved = probe_module(module, bank, DEFAULT).jacobian @ delta
+    np.testing.assert_allclose(found.shift(moved), twin.shift(delta), rtol=1e-8)
+    np.testing.assert_allclose(found.power(moved), twin.power(delta), rtol=1e-8)
+    np.testing.assert_allclose(found.minimum_detectable(moved), twin.minimum_detectable(delta), rtol=1e-8)
+
+
+def graded(dtype):
+    """Return a model of singular values over five decades, more than a Gram matrix in float32 can show."""
+    torch.manual_seed(0)
+    module = torch.nn.Linear(30, 1, bias=False, dtype=dtype)
+    left = torch.linalg.qr(torch.randn(12, 12, dtype=torch.float64))[0]
+    right = torch.linalg.qr(torch.randn(30, 12, dtype=torch.float64))[0]
+    values = torch.logspace(0, -5, 12, dtype=torch.float64)
+    return module, ((left * values) @ right.T).to(dtype), values.numpy()
+
+
+@pytest.mark.parametrize(("dtype", "how"), [(torch.float32, "multiplied in float64"), (torch.float64, "one pass")])
+def test_a_second_pass_shows_what_float32_hides(large, monkeypatch, dtype, how):
+    module, bank, values = graded(dtype)
+    monkeypatch.setattr("estim.probe.torch.survey._LEAST", 2**8)  # blocks as narrow as the model, so none is exempt
+    found = estim.sensitivity(module, bank, 1.0)
+    assert how in found.path
+    assert found.resolved == 12
+    assert (np.abs(found.singular_values - values) <= found.errors).all()
+
+
+def test_shifted_cholesky_qr_shows_what_a_gram_matrix_in_float64_hides(large):
+    module, bank, _ = graded(torch.float64)
+    left, _, right = torch.linalg.svd(bank, full_matrices=False)
+    values = torch.logspace(0, -12, 12, dtype=torch.float64)
+    found = estim.sensitivity(module, (left * values) @ right, 1.0)
+    assert "shifted Cholesky QR" in found.path
+    assert found.resolved == 12
+    assert (np.abs(found.singular_values - values.numpy()) <= found.errors).all()
+    # Far below the square root of a rounding, and not by luck.
+    assert found.errors.max() < 1e-13
+    np.testing.assert_allclose(found.by_group()["best_floor"], 1.0, rtol=1e-12)
+
+
+def test_the_error_of_float32_is_honest(large):
+    module, bank = perceptron((3, 16, 16, 3), dtype=torch.float32), inputs(24, 3, dtype=torch.float32)
+    found = estim.sensitivity(module, bank, 1.0)
+    single = probe_module(module, bank, DEFAULT).jacobian
+    double = probe_module(module, bank, replace(DEFAULT, dtype=torch.float64)).jacobian
+    off = np.linalg.norm(single - double)
+    assert off <= found.jacobian_error <= 30.0 * off
+    exact = np.linalg.svd(double, compute_uv=False)
+    assert (np.abs(found.singular_values - exact[:72]) <= found.errors).all()
+
+
+def test_repeated_inputs_are_unresolved_not_seen(large):
+    bank = inputs(6, 3)
+    found = estim.sensitivity(perceptron((3, 8, 2)), torch.cat([bank, bank]), 0.1)
+    assert found.resolved == 12
+    assert found.counts[estim.Status.UNRESOLVED] == 50 - 12
+
+
+def test_banks_in_batches_and_dicts_give_the_same(large):
+    module, bank = Words(), words(12)
+    truth = estim.sensitivity(module, bank, 0.1)
+    loader = torch.utils.data.DataLoader(list(bank), batch_size=5)
+    for given in (loader, {"words": bank}, estim.Batches(lambda: (bank[k : k + 5] for k in (0, 5, 10)))):
+        found = estim.sensitivity(module, given, 0.1)
+        np.testing.assert_allclose(found.singular_values, truth.singular_values, rtol=1e-9)
+        assert found.input_share.shape == truth.input_share.shape
+
+
+def test_frozen_parameters_are_left_out_and_nan_inputs_too(large):
+    module, bank = perceptron((3, 8, 2)), inputs(8, 3)
+    module[0].requires_grad_(False)
+    bank[2, 0] = torch.nan
+    with pytest.raises(ValueError, match=r"^readings must be finite; reading 4 \(input 2\) is nan; nan_policy='omit'"):
+        estim.sensitivity(module, bank, 0.1)
+    found = estim.sensitivity(module, bank, 0.1, nan_policy="omit")
+    assert found.names == ("2.weight", "2.bias")
+    assert found.readings == 14
+    assert found.input_share[2].max() == 0.0
+    assert any("32 frozen parameters are left out" in note for note in found.notes)
+    truth = estim.sensitivity(module, torch.cat([bank[:2], bank[3:]]), 0.1)
+    np.testing.assert_allclose(found.singular_values, truth.singular_values, rtol=1e-10)
+
+
+def test_a_large_module_is_left_bit_identical(large):
+    module, bank = Words(tied=True).train(), words()
+    before = everything(module)
+    estim.sensitivity(module, bank, 0.1)
+    assert everything(module) == before
+
+
+def test_the_record_survives_json(large):
+    found = estim.sensitivity(perceptron((3, 8, 2)), inputs(8, 3), 0.1, smallest_change=0.1)
+    again = ModelSensitivity.from_json(found.to_json())
+    assert again == found
+    assert again.status == found.status
+    assert again.by_group().equals(found.by_group())
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"names": ["a"]}, r"^names must be left out: the model is too large for single parameters; got "),
+        ({"symmetry": np.ones(50)}, r"^symmetry must be left out"),
+        ({"smallest_change": [1.0, 2.0]}, r"^smallest_change must be one positive number for a model this large"),
+        ({"sigma": np.r_[0.0, np.ones(15)]}, r"^sigma must be positive for every reading of a model this large"),
+        ({"keep": -1}, r"^keep must be a whole number, at least 0; got -1$"),
+    ],
+)
+def test_what_needs_single_parameters_is_refused(large, options, match):
+    given = {"sigma": 0.1} | options
+    with pytest.raises(ValueError, match=match):
+        estim.sensitivity(perceptron((3, 8, 2)), inputs(8, 3), **given)
+
+
+def test_summary_picture_and_page_say_what_is_seen(large, tmp_path):
+    pytest.importorskip("matplotlib")
+    found = estim.sensitivity(perceptron((3, 8, 2)), inputs(8, 3), 0.1, smallest_change=0.1)
+    text = str(found.summary())
+    assert "Dimension seen:" in text
+    assert "16 of 50" in text
+    assert "one pass" in text
+    frame = found.to_frame()
+    assert list(frame.index) == list(range(1, 17))
+    np.testing.assert_allclose(frame["floor"], 1.0 / found.singular_values)
+    np.testing.assert_allclose(found.group_share.sum(axis=0), 1.0)
+    found.report(tmp_path / "page.html")
+    assert "<svg" in (tmp_path / "page.html").read_text()
