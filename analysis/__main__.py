@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "co
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Analyse the studies named, or write the score card of all."""
-    options = _parser().parse_args(arguments)
+    options = _options(arguments)
     names = options.studies or STUDIES
     sources = {name: options.results / f"{name}.json" for name in names}
     for name, source in sources.items():
@@ -44,12 +45,22 @@ def _score(studies: dict[str, Any], page: Path) -> int:
     return 0
 
 
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name in options.studies:
+        if name not in STUDIES:
+            near = get_close_matches(name, STUDIES, 1)
+            hint = f"did you mean {near[0]}?" if near else f"the studies are {', '.join(STUDIES)}"
+            parser.error(f"there is no study {name!r}; {hint}")
+    return options
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m analysis", description="Print tables, draw pictures.")
     parser.add_argument(
         "studies",
         nargs="*",
-        choices=[[], *STUDIES],
         metavar="STUDY",
         help="default: the score card of all",
     )

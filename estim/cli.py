@@ -9,20 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from estim.files import check_folder
 from estim.recovery.response import MeanResponse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, 1 when the work was refused, or 2 for a command line that is not understood."""
+    """Run a command; return 0, or 2 when the command line is not understood or what it names is refused."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except BrokenPipeError:  # the reader, head or less, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, TypeError, ImportError, OSError) as error:
+    except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError) as error:
         print(f"estim: {error}", file=sys.stderr)
-        return 1
+        return 2
     except KeyboardInterrupt:
         print("estim: interrupted", file=sys.stderr)
         return 130
@@ -118,14 +119,15 @@ def _sensitivity(options: argparse.Namespace) -> int:
         check_picture(options.plot)
     if options.report:
         check_folder(options.report, "--report")
+    sigma = _sigma(options.sigma)
     bank = load_data(options.bank, "BANK")
     params = None if options.params is None else _columns(load_data(options.params, "--params"))
-    try:
-        sigma = float(options.sigma)
-    except ValueError:
-        sigma = load_data(options.sigma, "--sigma")
+    model = load(options.model)
+    if params is None and callable(model) and not hasattr(model, "parameters"):
+        msg = f"--params FILE must be given, as {options.model} is a function of parameters (json, npy, npz or csv)"
+        raise ValueError(msg)
     result = sensitivity(
-        load(options.model), bank, sigma, params=params, repeats=options.repeats,
+        model, bank, sigma, params=params, repeats=options.repeats,
         smallest_change=options.smallest_change, digits=options.digits,
     )  # fmt: skip
     print(result.to_json(indent=2) if options.json else result.summary())
@@ -134,6 +136,18 @@ def _sensitivity(options: argparse.Namespace) -> int:
     if options.report:
         result.report(options.report)
     return 0
+
+
+def _sigma(text: str) -> Any:
+    from estim.files import load_data
+
+    try:
+        return float(text)
+    except ValueError:
+        if not Path(text).suffix:
+            msg = f"--sigma must be a number, or a file of standard deviations or covariances; got {text!r}"
+            raise ValueError(msg) from None
+        return load_data(text, "--sigma")
 
 
 def _columns(params: Any) -> Any:
@@ -178,23 +192,13 @@ def check_picture(path: str) -> None:
     check_folder(path, "--plot")
 
 
-def check_folder(path: str, argument: str) -> None:
-    """Refuse a file that is a folder, or whose folder does not exist."""
-    if Path(path).is_dir():
-        msg = f"{argument} must be a file; got the folder {path!r}"
-        raise ValueError(msg)
-    if not Path(path).parent.is_dir():
-        msg = f"{argument} must be in a folder that exists; got {path!r}"
-        raise ValueError(msg)
-
-
 def load(place: str) -> Any:
     """Import the object at ``package.module:name.of.it``, from the current directory too.
 
     Raises
     ------
     ValueError
-        When the text has no colon, or the module no such name.
+        When the text has no colon, the module no such name, or the module raises when it is imported.
     ModuleNotFoundError
         When there is no such module.
     """
@@ -207,7 +211,14 @@ def load(place: str) -> Any:
         raise ValueError(msg)
     if "" not in sys.path:
         sys.path.insert(0, "")
-    found: Any = importlib.import_module(module)
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        msg = f"{module} could not be imported, from the current directory or elsewhere: {error}"
+        raise ModuleNotFoundError(msg) from error
+    except Exception as error:
+        msg = f"{module} could not be imported: it raises {error!r}"
+        raise ValueError(msg) from error
     for part in name.split("."):
         if not hasattr(found, part):
             msg = f"module {module} has no {name!r}"

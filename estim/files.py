@@ -1,6 +1,7 @@
 """Data of the command line: npy, npz, csv, parquet and json files; never pickles, which run code."""
 
 import json
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,48 @@ def load_data(path: str, argument: str) -> Any:
         raise ValueError(msg) from error
 
 
+def check_folder(path: Any, argument: str) -> None:
+    """Refuse a file that is a folder, or whose folder does not exist.
+
+    Raises
+    ------
+    TypeError
+        When the path is none.
+    OSError
+        Naming the folder.
+    """
+    if not isinstance(path, str | PathLike):
+        msg = f"{argument} must be the path of a file; got {path!r:.60}"
+        raise TypeError(msg)
+    target = Path(path)
+    if target.is_dir():
+        msg = f"{argument} must be a file; got the folder {str(path)!r}"
+        raise IsADirectoryError(msg)
+    if not target.parent.is_dir():
+        msg = f"{argument} must be in a folder that exists; {str(target.parent)!r} does not, got {str(path)!r}"
+        raise FileNotFoundError(msg)
+
+
 def _npy(file: Path) -> Any:
-    return np.load(file, allow_pickle=False)
+    return _plain(file)
+
+
+def _plain(file: Path) -> Any:
+    """Load arrays of numbers; what NumPy says of pickles would advise to load them all the same."""
+    try:
+        return np.load(file, allow_pickle=False)
+    except ValueError as error:
+        if "pickle" not in str(error).lower():
+            raise
+        msg = "it is no array file, or holds Python objects, which are never loaded as they can run code"
+        raise ValueError(msg) from error
 
 
 def _npz(file: Path) -> Any:
-    with np.load(file, allow_pickle=False) as archive:
+    loaded = _plain(file)
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded as archive:
         arrays = {name: archive[name] for name in archive.files}
     return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 

@@ -5,6 +5,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from estim.files import check_folder
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
@@ -33,6 +35,7 @@ def write_report(result: "Sensitivity", path: Any) -> None:
     """Write the page; the file appears whole or not at all."""
     from estim.report import DEFINITIONS, number
 
+    check_folder(path, "path")
     target = Path(path)
     frames = {"Groups": result.by_group(), "Inputs, by their share in each direction": result.by_input().iloc[:, -8:]}
     parts = [
@@ -73,9 +76,14 @@ def _facts(result: "Sensitivity") -> str:
     counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
     hints = "".join(f"<li>{html.escape(text)}</li>" for text in _hints(result))
     return (
-        f"<p>{result.readings} readings of {len(result.names)} parameters: {html.escape(counts)}. "
+        f"<p>{result.readings} readings of {len(result.input_share)} inputs, {len(result.names)} parameters: "
+        f"{html.escape(counts)}. {_noise(result)}"
         f"Derivatives: {html.escape(result.derivative)}. Resolution {result.resolution:.2e}.</p><ul>{hints}</ul>"
     )
+
+
+def _noise(result: "Sensitivity") -> str:
+    return f"Noise: {html.escape(result.noise)}. " if result.noise else ""
 
 
 def _table(frame: "DataFrame", number: Any) -> str:

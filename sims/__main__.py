@@ -9,6 +9,7 @@ import inspect
 import json
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +21,7 @@ PACKAGES = ("estim", "numpy", "scipy", "numba", "mpmath", "python-flint")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the studies named, or all, in the order of `STUDIES`."""
-    options = _parser().parse_args(arguments)
+    options = _options(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.studies or STUDIES:
         run = import_module(f"sims.{STUDIES[name]}").run
@@ -53,9 +54,20 @@ def _written_by(target: Path) -> object:
         return None
 
 
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name in options.studies:
+        if name not in STUDIES:
+            near = get_close_matches(name, STUDIES, 1)
+            hint = f"did you mean {near[0]}?" if near else f"the studies are {', '.join(STUDIES)}"
+            parser.error(f"there is no study {name!r}; {hint}")
+    return options
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sims", description="Run studies and write each as JSON.")
-    parser.add_argument("studies", nargs="*", choices=[[], *STUDIES], help="default: all", metavar="STUDY")
+    parser.add_argument("studies", nargs="*", help="default: all", metavar="STUDY")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the JSON (default %(default)s)")
     parser.add_argument("--again", action="store_true", help="compute studies that are already written, too")
     parser.add_argument("--rng", type=int, help="seed, where a study draws")

@@ -78,7 +78,10 @@ def test_a_picture_is_written(tmp_path, capsys):
         ({"more": ["--theta", "9"]}, r"theta must be finite and lie in the domain [0, 4] of the response; got 9.0"),
         ({"more": ["--sigma", "0"]}, "sigma must be positive and finite; got 0.0 at entry 0"),
         ({"more": ["--plot", "p.xyz"]}, "--plot must end in one of"),
-        ({"more": ["--plot", "absent/p.png"]}, "--plot must be in a folder that exists; got 'absent/p.png'"),
+        (
+            {"more": ["--plot", "absent/p.png"]},
+            "--plot must be in a folder that exists; 'absent' does not, got 'absent/p.png'",
+        ),
         ({"more": ["--trials", "1"]}, "trials must be at least 2"),
         ({"more": ["--workers", "0"]}, "workers must be a positive integer"),
         ({"more": ["--rng", "-1"]}, "rng must be"),
@@ -86,7 +89,7 @@ def test_a_picture_is_written(tmp_path, capsys):
 )
 def test_what_is_refused_is_one_sentence_and_no_traceback(change, message, capsys):
     command = ["recover", change.get("place", "mymodule:curve"), "--theta", "1", "--sigma", "0.1"]
-    assert main([*command, *change.get("more", [])]) == 1
+    assert main([*command, *change.get("more", [])]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("estim: ")
@@ -154,15 +157,15 @@ class TestSensitivity:
         ],
     )
     def test_what_is_refused_is_one_sentence(self, change, message, capsys):
-        assert main([part.replace(*change) for part in self.command]) == 1
+        assert main([part.replace(*change) for part in self.command]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
         assert message in captured.err
 
     def test_a_folder_that_is_missing_is_found_before_the_work(self, capsys):
-        assert main([*self.command, "--report", "absent/r.html"]) == 1
+        assert main([*self.command, "--report", "absent/r.html"]) == 2
         assert "--report must be in a folder that exists" in capsys.readouterr().err
-        assert main([*self.command, "--report", "."]) == 1
+        assert main([*self.command, "--report", "."]) == 2
         assert "--report must be a file; got the folder '.'" in capsys.readouterr().err
 
 
@@ -171,3 +174,51 @@ def test_a_reader_that_leaves_early_is_no_error():
     run = [sys.executable, "-c", code, "recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1", "--exact"]
     found = subprocess.run(["sh", "-c", '"$@" | true; exit 0', "sh", *run], capture_output=True, text=True, check=True)
     assert "Traceback" not in found.stderr
+
+
+class TestANewcomer:
+    @pytest.fixture(autouse=True)
+    def here(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "newcomer.py").write_text("def line(p, x):\n    return p['a'] * x + p['b']\n")
+        (tmp_path / "newcomer_raises.py").write_text("1 / 0\n")
+        (tmp_path / "params.json").write_text('{"a": 1.0, "b": 2.0}')
+        np.save("bank.npy", np.arange(3.0))
+        (tmp_path / "text.npy").write_text("x")
+
+    def test_gets_what_is_seen(self, capsys):
+        assert main(["sensitivity", "newcomer:line", "bank.npy", "--sigma", "1e-6", "--params", "params.json"]) == 0
+        assert "2 seen" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("model", "bank", "more", "said"),
+        [
+            (
+                "newcomer:line",
+                "bank.npy",
+                [],
+                "--params FILE must be given, as newcomer:line is a function of parameters",
+            ),
+            (
+                "newcomer_absent:line",
+                "bank.npy",
+                [],
+                "newcomer_absent could not be imported, from the current directory",
+            ),
+            ("newcomer_raises:line", "bank.npy", [], "could not be imported: it raises ZeroDivisionError"),
+            ("newcomer:line", "absent.npy", [], "BANK must be a file that exists; got 'absent.npy'"),
+            ("newcomer:line", "text.npy", [], "BANK could not be read from 'text.npy': it is no array file"),
+            ("newcomer:line", "bank.npy", ["--sigma", "tiny"], "--sigma must be a number, or a file of standard"),
+            (
+                "newcomer:line",
+                "bank.npy",
+                ["--report", "no/r.html"],
+                "folder that exists; 'no' does not, got 'no/r.html'",
+            ),
+        ],
+    )
+    def test_is_told_in_one_line_what_is_missing(self, model, bank, more, said, capsys):
+        assert main(["sensitivity", model, bank, "--sigma", "1e-6", *more]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1

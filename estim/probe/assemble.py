@@ -15,7 +15,7 @@ from estim.probe.proven import exact_null_space, gauge_rows, without
 from estim.probe.readout import measured
 from estim.probe.record import Sensitivity, Status
 from estim.probe.shares import groups_alone, shares_of_inputs
-from estim.probe.words import combinations
+from estim.probe.words import combinations, noise_phrase
 
 if TYPE_CHECKING:
     from estim.probe.models import Probed
@@ -91,6 +91,7 @@ def assemble(
         unseen=_phrases(blind, probed.names, _comparable(norms)),
         identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
         notes=(*probed.notes, *_vague(found), *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
+        noise=noise_phrase(sigma, repeats),
     )
 
 
@@ -178,8 +179,11 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
 
 def _standard_errors(found: Directions) -> Array:
     resolved = found.scaled_singular_values[: found.rank]
-    unit = np.eye(len(found.scale))
-    return floors(unit, found.scale, resolved, found.scaled_directions, found.resolution)
+    size, rows = len(found.scale), 256  # a few at a time, so that the temporaries stay small
+    return np.concatenate([
+        floors(np.eye(min(rows, size - k), size, k), found.scale, resolved, found.scaled_directions, found.resolution)
+        for k in range(0, size, rows)
+    ])  # fmt: skip
 
 
 def _raw(condensed: Condensed, found: Directions) -> Array:

@@ -120,6 +120,8 @@ class Sensitivity(Record):
     """Where something is not seen: the combinations of several parameters that are, in words; at most a dozen."""
     notes: tuple[str, ...]
     """What a reader must know before believing a row."""
+    noise: str
+    """What sigma and repeats were given, in words, in the units of the readings."""
 
     def __post_init__(self) -> None:
         """Make enumeration members of the status words that JSON holds."""

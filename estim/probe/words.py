@@ -1,5 +1,7 @@
 """Subspaces of parameter space in words: "a + b", "a - b"."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -63,3 +65,14 @@ def phrase(row: Array, names: tuple[str, ...], scale: Array) -> str:
         sign = ("-" if value < 0.0 else "") if not text else (" - " if value < 0.0 else " + ")
         text += sign + term
     return f"{text} + ... ({dropped} more)" if dropped > 0 else text
+
+
+def noise_phrase(sigma: Any, repeats: int) -> str:
+    """Say what noise was given: "sd 0.1", the range of one for each reading, or a covariance."""
+    values = np.asarray(sigma.covariance if hasattr(sigma, "covariance") else sigma, dtype=np.float64)
+    covariance = values.ndim == 2
+    sd = np.sqrt(np.maximum(np.diagonal(values), 0.0)) if covariance else values
+    low, high = float(sd.min()), float(sd.max())
+    text = f"sd {low:.4g}" if low == high else f"sd {low:.4g} to {high:.4g}"
+    text += " with a covariance" if covariance else ""
+    return f"{text}, mean of {repeats} repeats" if repeats > 1 else text

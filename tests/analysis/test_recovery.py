@@ -25,3 +25,9 @@ def test_ours_stands_next_to_the_notes_two_figures(results, capsys):
 def test_a_missing_study_says_how_to_make_it(tmp_path, capsys):
     assert analyse(["recovery", "--results", str(tmp_path)]) == 1
     assert "run first: python -m sims recovery" in capsys.readouterr().err
+
+
+def test_a_misspelt_study_is_told_the_right_one(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        analyse(["recovry"])
+    assert "there is no study 'recovry'; did you mean recovery?" in capsys.readouterr().err

@@ -62,5 +62,5 @@ def test_the_command_explains_a_module_that_does_not_import(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hostile_broken.py").write_text("from numpy import no_such_name\n")
     np.save("bank.npy", np.arange(3.0))
-    assert main(["sensitivity", "hostile_broken:line", "bank.npy", "--sigma", "0.1"]) == 1
+    assert main(["sensitivity", "hostile_broken:line", "bank.npy", "--sigma", "0.1"]) == 2
     assert "no_such_name" in capsys.readouterr().err

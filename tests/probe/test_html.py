@@ -51,3 +51,19 @@ def test_a_folder_that_is_missing_is_an_error_and_leaves_nothing(tmp_path):
     found = estim.Sensitivity.from_jacobian(np.eye(2), 1.0)
     with pytest.raises(FileNotFoundError):
         found.report(tmp_path / "absent" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("sigma", "repeats", "said"),
+    [
+        (0.1, 1, "Noise: sd 0.1. "),
+        ([0.1, 0.2, 0.0], 4, "Noise: sd 0 to 0.2, mean of 4 repeats. "),
+        (np.diag([1.0, 4.0, 9.0]), 1, "Noise: sd 1 to 3 with a covariance. "),
+    ],
+)
+def test_the_page_says_the_noise_and_the_size_of_the_bank(sigma, repeats, said, tmp_path):
+    found = estim.Sensitivity.from_jacobian([[1.0, 0], [0, 1], [1, 1]], sigma, repeats=repeats, inputs=[0, 0, 1])
+    found.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert said in page
+    assert "3 readings of 2 inputs, 2 parameters" in page

@@ -31,3 +31,12 @@ def test_the_exact_curve_passes_through_the_thirteen_levels(study):
 def test_an_option_that_a_study_lacks_is_refused(tmp_path, capsys):
     assert main(["spectrum", "--out", str(tmp_path), "--trials", "10"]) == 2
     assert "the study spectrum has no --trials" in capsys.readouterr().err
+
+
+def test_a_misspelt_study_is_told_the_right_one(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["recovry"])
+    assert "there is no study 'recovry'; did you mean recovery?" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["zzz"])
+    assert "there is no study 'zzz'; the studies are recovery, spectrum" in capsys.readouterr().err
