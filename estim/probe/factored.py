@@ -52,13 +52,14 @@ def factor(matrix: Array, slack: Array) -> Factored:
         none = np.zeros((0, parameters))
         return Factored(none.T, np.zeros(0), none, np.eye(parameters), np.zeros(parameters), np.inf, 1.0)
     scale = norms[visible]
-    columns = matrix[:, visible] / scale
+    columns = (matrix if visible.all() else matrix[:, visible]) / scale
     # The factorisation's own rounding joins the error of the matrix.
     resolution = float(np.linalg.norm(slack[visible] / scale)) + ROUNDING * float(np.sqrt(len(scale)))
-    _, values, inner = np.linalg.svd(columns, full_matrices=len(columns) < len(scale))
+    values, right = np.linalg.svd(columns, full_matrices=len(columns) < len(scale))[1:]
     rank = int(np.count_nonzero(values > resolution))
-    right = np.zeros((len(inner), parameters))
-    right[:, visible] = inner
+    if not visible.all():
+        inner, right = right, np.zeros((len(right), parameters))
+        right[:, visible] = inner
     hidden = np.eye(parameters)[~visible]
     weights = (right[:rank] / values[:rank, None]).T
     found = Factored(

@@ -37,6 +37,9 @@ def decompose(rows: Array, loss: float = 0.0) -> Decomposition:
     """
     if not len(rows):
         return Decomposition(np.zeros((0, 0)), np.zeros(0), rows)
+    if len(rows) == 1:
+        length = norms_of(rows.T)
+        return Decomposition(np.ones((1, 1)), length, rows / length)
     norms = norms_of(rows)
     if norms.max() <= GRADED * norms[norms > 0.0].min():
         found = Decomposition(*np.linalg.svd(rows, full_matrices=False))
