@@ -76,6 +76,17 @@ def tangents_in(layers: Sequence[Layer], convert: Convert, *, factors: Sequence[
     return convert(from_rationals(null_space(derivative)))
 
 
+def orbit_tangents(layers: Sequence[Layer], convert: Convert) -> Array:
+    """Return the tangents of the group that acts on factors without changing the function, (parameters, orbit).
+
+    Unlike the null space that `tangents_in` takes for irregular parameters, each belongs to a whole curve of factors of
+    the same function. Columns are linearly independent.
+    """
+    columns = _closed_form([layer.factors_in(as_rationals) for layer in layers], FACTORS)
+    _, pivots = echelon(columns)
+    return convert(from_rationals(columns[:, pivots]))
+
+
 def _closed_form(weights: Weights, factors: Sequence[str]) -> Array:
     """Write the two families with M running over the unit matrices."""
     sizes = [layer[0].shape[1] ** 2 for layer in weights]

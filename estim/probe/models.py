@@ -289,15 +289,17 @@ def _rows_of(jacobian: Any) -> int:
 
 
 def _probe_network(network: Network, bank: Any, options: _Options) -> Probed:
+    from estim.probe.gauge import proven_tangents
     from estim.probe.networks import jacobian_with_error, nested_parameters, relative_norm
 
     parameters = options.read(nested_parameters(network), "model")
     first = _first(_Evaluated(network), bank, parameters, options)
     jacobian, error, how, notes = jacobian_with_error(network, bank)
     rows = first.places
-    derivative = Derivative(jacobian[rows], error[rows], how, notes)
+    tangents, unproven = proven_tangents(network)
+    derivative = Derivative(jacobian[rows], error[rows], how, (*notes, *unproven))
     probed = _finished(first, derivative, None, parameters, options)
-    return replace(probed, tangents=network.gauge_tangents(), relative_norm=relative_norm(network))
+    return replace(probed, tangents=tangents, relative_norm=relative_norm(network))
 
 
 def _probe_fitted(result: Any, bank: Any, options: _Options) -> Probed:
