@@ -56,34 +56,47 @@ def _counted(row: dict[str, Any]) -> str:
 
 def draw(study: dict[str, Any]) -> "Figure":
     """Draw the values against the scale with their exact orders, and the orders against the size of the bank."""
-    import matplotlib.pyplot as plt
+    from estim.plotting import new_figure
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+    figure = new_figure(figsize=(11.0, 4.6))
+    left, right = figure.subplots(1, 2)
     _draw_values(left, ContactSlopes.from_dict(study["slopes"]))
     _draw_bank(right, study["matrix_by_inputs"])
+    for place in (left, right):
+        place.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def _draw_values(axes: "Axes", slopes: ContactSlopes) -> None:
+    from estim.plotting import BLUE, GREEN, ORANGE, VERMILION
+
     logs = np.log10([float(scale) for scale in slopes.scales])
-    for number, order in enumerate(slopes.orders):
+    ends = np.array([logs.min() - 0.1, logs.max() + 0.1])
+    styles = zip((BLUE, ORANGE, GREEN, VERMILION), "os^D", strict=True)
+    for number, (order, (color, marker)) in enumerate(zip(slopes.orders, styles, strict=False)):
         heights = [float(mpmath.log10(row[number])) for row in slopes.singular_values]
-        axes.plot(logs, heights, "o", color=f"C{number}", label=f"singular value {number + 1}")
-        ends = np.array([logs.min() - 0.1, logs.max() + 0.1])
-        axes.plot(
-            ends, heights[0] + order * (ends - logs[0]), "-", lw=0.8, color=f"C{number}", label=f"slope {order}, exact"
-        )
-    axes.set(xlabel="log10 of the scale", ylabel="log10 of the singular value", title="Chain of depth four")
-    axes.legend(fontsize=8)
+        line = heights[0] + order * (ends - logs[0])
+        axes.plot(ends, line, "-", lw=1.0, color=color)
+        axes.plot(logs, heights, marker, color=color)
+        axes.annotate(f"order {order}", (ends[1], line[1]), xytext=(4, 0), textcoords="offset points", va="center",
+                      color=color)  # fmt: skip
+    axes.grid(color="0.9")
+    axes.set(xlabel="log10 of the scale", ylabel="log10 of the singular value", xlim=(None, ends[1] + 0.12),
+             title="Chain of depth four: values (dots) fall as\nthe exact orders (lines) say")  # fmt: skip
 
 
 def _draw_bank(axes: "Axes", rows: list[dict[str, Any]]) -> None:
+    from matplotlib import colormaps
+
     orders = sorted({order for row in rows for order in row["orders"]})
+    colors = colormaps["viridis"](np.linspace(0.0, 1.0, len(orders)))
     bottom = np.zeros(len(rows))
-    for number, order in enumerate(orders):
+    for color, order in zip(colors, orders, strict=True):
         heights = np.array([row["orders"].count(order) for row in rows])
-        axes.bar(range(len(rows)), heights, bottom=bottom, color=f"C{number}", label=f"order {order}")
+        axes.bar(range(len(rows)), heights, bottom=bottom, color=color, edgecolor="white", label=f"order {order}")
         bottom += heights
     axes.set_xticks(range(len(rows)), [str(row["inputs"]) for row in rows])
-    axes.set(xlabel="inputs in the bank", ylabel="singular values", title="Matrix fixture")
-    axes.legend(fontsize=8, loc="lower right")
+    axes.set(
+        xlabel="inputs in the bank", ylabel="singular values", title="Matrix fixture: more inputs lower the orders"
+    )
+    axes.legend(frameon=False, reverse=True, loc="center left", bbox_to_anchor=(1.0, 0.5))

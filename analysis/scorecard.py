@@ -133,13 +133,14 @@ def write_page(studies: dict[str, dict[str, Any]], target: Path) -> None:
         for name, module in STUDIES.items()
     )
     style = STYLE + (
-        ".same { color: #00724f; } .differs { color: #a84300; font-weight: 600; } td.why { text-align: left; }\n"
+        ".same { color: #00724f; } .differs { color: #a84300; font-weight: 600; } .why { text-align: left; }\n"
         "body { max-width: 72rem; } pre { overflow-x: auto; font-size: 0.75rem; }\n"
     )
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>estim: score card</title>'
         f'<link rel="icon" href="data:,"><style>{style}</style></head><body><h1>The note\'s figures beside ours</h1>'
-        "<table><thead><tr><th>figure</th><th>note</th><th>ours</th><th>verdict</th><th>why</th></tr></thead>"
+        "<table><thead><tr><th>figure</th><th>note</th><th>ours</th><th>verdict</th>"
+        '<th class="why">why</th></tr></thead>'
         f"<tbody>{cells}</tbody></table><h2>Singular values predict the RMSE where theory says so</h2><ul>{items}</ul>"
         f"{pictures}</body></html>\n"
     )
