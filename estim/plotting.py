@@ -136,7 +136,11 @@ def _draw_weakest(axes: Any, result: "Sensitivity") -> None:
 
 
 def shorten(name: str) -> str:
-    """Leave out the middle of a name too long for an axis."""
+    """Leave out the middle of a name too long for an axis, and write characters that the font lacks by their code."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    font = get_font(findfont(FontProperties()))
+    name = "".join(c if font.get_char_index(ord(c)) else c.encode("ascii", "backslashreplace").decode() for c in name)
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}...{name[-LONGEST_NAME // 2 + 3 :]}"
 
 

@@ -49,3 +49,15 @@ def test_without_matplotlib_the_message_says_what_to_install(curve, monkeypatch)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ModuleNotFoundError, match=r"pictures need matplotlib: pip install 'estim\[plot\]'"):
         found.plot()
+
+
+def test_names_that_the_font_cannot_write_are_shown_by_their_code(tmp_path):
+    names = ["\u91cd\u307f", "\u03b8", "a\nb"]
+    found = estim.Sensitivity.from_jacobian(np.eye(3), 0.1, names=names)
+    figure = found.plot()
+    figure.savefig(tmp_path / "names.png")
+    labels = [label.get_text() for label in figure.axes[1].get_xticklabels()]
+    assert labels[0] == r"\u91cd\u307f"
+    assert labels[1] == "\u03b8"
+    found.report(tmp_path / "names.html")
+    assert names[0] in (tmp_path / "names.html").read_text(encoding="utf-8")
