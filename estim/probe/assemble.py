@@ -168,6 +168,13 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
     if change is None:
         return [Status.SEEN] * found.rank
     if change.size == 1:
+        unknown = int(np.isnan(found.singular_values[: found.rank]).sum())
+        if unknown:
+            msg = (
+                f"smallest_change, one number for all, cannot be compared with {unknown} of the floors: float64 does "
+                "not know them in the parameters' units; give one for each parameter, or parameters of like units"
+            )
+            raise ValueError(msg)
         seen = int(np.count_nonzero(found.singular_values[: found.rank] * change[0] >= 1.0))
     else:
         values = found.scaled_singular_values[: found.rank]

@@ -86,6 +86,10 @@ def test_singular_values_that_float64_does_not_know_are_left_out_and_noted():
     found = estim.Sensitivity.from_jacobian(plain, 0.1)
     assert np.isnan(found.singular_values).any()
     assert "NaN" in found.notes[0]
+    with pytest.raises(
+        ValueError, match=r"smallest_change, one number for all, cannot be compared with \d of the floors"
+    ):
+        estim.Sensitivity.from_jacobian(plain, 0.1, smallest_change=1.0)
     units = [
         [Fraction(v) * 10**k for v, k in zip(row, (0, 40, -20 + 40, 3, 40), strict=True)] for row in _exact_design()
     ]
