@@ -23,6 +23,8 @@ def real_number(value: Any, argument: str) -> float:
 
 def reals(values: Any, argument: str, rule: str | None = None) -> Array:
     """Return real numbers of any shape as a fresh float64 array, or raise a TypeError."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":  # to show a large one for naught takes time
+        return np.array(values, dtype=np.float64)
     msg = f"{argument} {rule or f'must be real numbers; got {_shown(values)}'}"
     try:
         array = np.asarray(values)

@@ -17,39 +17,51 @@ Array = npt.NDArray[np.float64]
 
 #: Singular values of a norm with columns of norm one, below which a change is gauge.
 GAUGE = 1e-10
-#: Beyond so many unknowns only the smallest singular value is sought, by an inverse: a tenth of the work.
+#: Beyond so many unknowns only the smallest singular value is sought, by an inverse: a fraction of the work.
 _FEW = 96
 # Singular values farther apart than this need Jacobi's method.
 _GRADED = 1e6
+# Of the eigenvalue: its error is that of the vector squared.
+_CONVERGED = 1e-13
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Coordinates y of changes in which the norm is Euclidean, gauge left out."""
+    """Coordinates y of the changes of some parameters, in which a norm of them is Euclidean, gauge left out."""
 
+    members: npt.NDArray[np.intp]
+    """(members,) places of the parameters that change."""
     to_change: Array
-    """(parameters, dimension): d = to_change @ y."""
+    """(members, dimension): d = to_change @ y; or (members,), factors of each parameter alone."""
 
     @property
     def dimension(self) -> int:
         """How many there are."""
-        return int(self.to_change.shape[1])
+        return int(self.to_change.shape[-1])
+
+    def moved(self, rows: Array) -> Array:
+        """Return what rows, (directions, parameters), say of the coordinates, (directions, dimension)."""
+        part = rows[:, self.members]
+        return np.asarray(part * self.to_change if self.to_change.ndim == 1 else part @ self.to_change)
+
+    def change(self, place: Array, parameters: int) -> Array:
+        """Return the change, (parameters,), at one place."""
+        change = np.zeros(parameters)
+        change[self.members] = self.to_change * place if self.to_change.ndim == 1 else self.to_change @ place
+        return change
 
 
 def coordinates(norm: Array, members: npt.NDArray[np.bool_]) -> Coordinates:
     """Return coordinates of the changes of some members for a norm, (rows, parameters), or one weight a parameter."""
-    change = np.zeros((len(members), int(members.sum())))
+    places = np.flatnonzero(members)
     if norm.ndim == 1:
-        change[members] = np.diag(1.0 / norm[members])
-        return Coordinates(change)
-    part = norm[:, members]
+        return Coordinates(places, 1.0 / norm[places])
+    part = norm[:, places]
     sizes = norms_of(part)
     sizes = np.where(sizes > 0.0, sizes, 1.0)
     _, values, right = np.linalg.svd(part / sizes, full_matrices=False)
     kept = values > GAUGE * values.max(initial=0.0)
-    change = np.zeros((len(members), int(kept.sum())))
-    change[members] = right[kept].T / values[kept] / sizes[:, None]
-    return Coordinates(change)
+    return Coordinates(places, right[kept].T / values[kept] / sizes[:, None])
 
 
 def modulo(norm: Array, gauge: Array) -> Array:
@@ -63,26 +75,40 @@ def modulo(norm: Array, gauge: Array) -> Array:
     return np.asarray(norm - basis @ (basis.T @ norm))
 
 
-def least(matrix: Array) -> tuple[float, Array]:
-    """Return the smallest singular value of a matrix of full column rank, and its right singular vector."""
-    triangle = np.asarray(np.linalg.qr(matrix, mode="r"))
-    if len(triangle) > _FEW:
-        value, vector = _by_inverse(triangle)
-        if float(np.linalg.norm(triangle)) <= _GRADED * value:
+def least(matrix: Array, inverse: Array | None = None) -> tuple[float, Array]:
+    """Return the smallest singular value of a matrix of full column rank, and its right singular vector.
+
+    The inverse, where it is known without work, saves nearly all of it.
+    """
+    if len(matrix.T) > _FEW:
+        value, vector = _by_inverse(_inverse_triangle(matrix) if inverse is None else inverse)
+        if value > 0.0 and float(np.linalg.norm(matrix)) <= _GRADED * value:
             return value, vector
     # Columns may be decades apart, and rows: sorted, the triangle is graded downwards.
-    found = decompose(triangle)
+    found = decompose(np.asarray(np.linalg.qr(matrix, mode="r")))
     return float(found.values[-1]), np.asarray(found.right[-1])
 
 
-def _by_inverse(triangle: Array) -> tuple[float, Array]:
-    """Take the largest singular value of the inverse, which loses nothing by being squared."""
-    from scipy.linalg import eigh, lapack
+def _inverse_triangle(matrix: Array) -> Array:
+    """Return the inverse of R in the QR factorisation; of infinities where there is none."""
+    from scipy.linalg import lapack
 
-    inverse, info = lapack.dtrtri(triangle)
-    if info != 0:
-        return 0.0, np.zeros(len(triangle))
-    size = float(np.abs(inverse).max())
-    last = len(inverse) - 1
-    values, vectors = eigh((inverse / size) @ (inverse / size).T, subset_by_index=[last, last])
+    inverse, info = lapack.dtrtri(np.linalg.qr(matrix, mode="r"))
+    return np.asarray(inverse if info == 0 else np.full_like(inverse, np.inf))
+
+
+def _by_inverse(inverse: Array) -> tuple[float, Array]:
+    """Take the largest singular value of the inverse, by Lanczos' method; squaring loses nothing of the largest."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    size, count = float(np.abs(inverse).max()), len(inverse)
+    start = np.random.default_rng(0).standard_normal(count)
+    if not np.isfinite(size):
+        return 0.0, start
+    inverse = inverse / size
+    squared = LinearOperator((count, count), matvec=lambda v: inverse @ (inverse.T @ v), dtype=np.float64)
+    try:
+        values, vectors = eigsh(squared, k=1, v0=start, tol=_CONVERGED)
+    except ArpackNoConvergence:
+        return 0.0, start
     return 1.0 / (size * float(np.sqrt(values[0]))), np.asarray(vectors[:, 0])

@@ -204,7 +204,7 @@ def decide(
         sigma_factor=said.sigma_factor,
         worst_change=margin.change,
         unseen=margin.unseen,
-        needs_inputs=outcome is Outcome.BLIND and margin.null,
+        needs_inputs=outcome is Outcome.BLIND and (margin.null or margin.beyond > 0),
         notes=(*notes, *((_RESIDUAL_NOTE,) if observed.residual_degrees else ())),
     )
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 #: Random directions drawn for a typical change.
-DIRECTIONS = 2000
-# Cosines beyond which a direction not seen lies inside a group, and rounding of a change along it.
+DIRECTIONS = 500
+# Parts of a direction not seen that lie outside a group, by rounding and at most by doubt; rounding itself.
 _INSIDE = 1e-6
+_MOST_DOUBT = 1e-3
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
 
@@ -38,6 +39,8 @@ class Margin:
     """Whether some of that is proven to be null."""
     unresolved: bool = False
     """Whether some of that is unresolved."""
+    beyond: int = 0
+    """How many unresolved combinations, at least, so few readings cannot show, whatever the digits."""
     gauge: bool = False
     """Whether the change is a gauge, and so no change."""
     single: bool = False
@@ -96,10 +99,7 @@ def _of_one(found: "Sensitivity", delta: Array) -> Margin:
     scaled = found.scale * delta
     length = float(norms_of(scaled[:, None])[0])
     shift = found.shift(delta)
-    # What a direction not resolved may move, by the Jacobian's own error, is no shift to count on.
-    if shift <= (found.resolution if np.isfinite(found.resolution) else np.inf) * length:
-        shift = 0.0
-    if shift > 0.0:
+    if shift > _uncertain(found, delta):
         return Margin(words, np.array([shift]), delta, single=True)
     hidden = scaled - _projected(scaled, found.scaled_directions[: found.resolved])
     besides_gauge = hidden - _projected(hidden, _span(_rows(found, "gauge") * found.scale))
@@ -173,16 +173,29 @@ def _of_set(
         return Margin(words, np.zeros(1), None, gauge=True)
     if rng is not None:
         return Margin(words, _random_shifts(found, where, size, rng), None)
-    unseen, null, unresolved = _unseen(found, members)
+    unseen, null = _unseen(found, members)
     if len(unseen):
         hardest = unseen[0] / float(np.linalg.norm(_measured(norm, unseen[0])))
-        return Margin(words, np.zeros(1), size * hardest, _phrases(found, unseen), null, unresolved)
+        beyond = int(max(0, where.dimension - found.readings - null))
+        return Margin(
+            words, np.zeros(1), size * hardest, _phrases(found, unseen), null > 0, len(unseen) > null, beyond
+        )  # fmt: skip
     matrix, known = _moved(found, where)
-    basis = _without_known(known)
-    if not basis.shape[1]:
+    basis = _without_known(known) if len(known) else None
+    if basis is not None and not basis.shape[1]:
         return Margin(words, np.array([np.inf]), None)
-    value, vector = least(matrix @ basis)
-    return Margin(words, np.array([size * value]), size * (where.to_change @ (basis @ vector)))
+    inverse = _inverse(found, where) if basis is None else None
+    value, vector = least(matrix if basis is None else matrix @ basis, inverse)
+    change = size * where.change(vector if basis is None else basis @ vector, len(members))
+    if size * value <= _uncertain(found, change):
+        return Margin(words, np.zeros(1), change, _phrases(found, (change * found.scale)[None, :]), unresolved=True)
+    return Margin(words, np.array([size * value]), change)
+
+
+def _uncertain(found: "Sensitivity", change: Array) -> float:
+    """Return what the Jacobian's own error may move along a change: no shift to count on."""
+    length = float(norms_of((found.scale * change)[:, None])[0])
+    return found.resolution * length if np.isfinite(found.resolution) else np.inf
 
 
 def _measured(norm: Array, change: Array) -> Array:
@@ -196,16 +209,26 @@ def _rows(found: "Sensitivity", *status: str) -> Array:
 def _moved(found: "Sensitivity", where: Coordinates) -> tuple[Array, Array]:
     """Return what coordinates move, noisy directions (in standard deviations) and those known without noise."""
     resolved = found.resolved
-    along = found.scaled_directions[:resolved] @ (found.scale[:, None] * where.to_change)
+    along = where.moved(found.scaled_directions[:resolved] * found.scale)
     values = found.scaled_singular_values[:resolved]
     known = np.isinf(values)
+    if not known.any():
+        along *= values[:, None]
+        return along, along[:0]
     return values[~known, None] * along[~known], along[known]
+
+
+def _inverse(found: "Sensitivity", where: Coordinates) -> Array | None:
+    """Return the inverse of what coordinates move, where all parameters change and all directions are resolved."""
+    count = len(found.names)
+    if not found.resolved == where.dimension == count or where.to_change.ndim == 2:
+        return None
+    directions = found.scaled_directions / found.scaled_singular_values[:, None]
+    return np.asarray(directions.T / (found.scale[where.members] * where.to_change)[:, None])
 
 
 def _without_known(known: Array) -> Array:
     """Return an orthonormal basis of the coordinates that move nothing known without noise."""
-    if not len(known):
-        return np.eye(known.shape[1])
     sizes = norms_of(known.T)
     rows = known[sizes > 0.0] / sizes[sizes > 0.0, None]
     if not len(rows):
@@ -225,22 +248,24 @@ def _random_shifts(found: "Sensitivity", where: Coordinates, size: float, rng: n
     return np.sort(shifts)
 
 
-def _unseen(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Array, bool, bool]:
-    """Return what of the members' changes is not seen, rows in the parameters' units, gauge left out; null, unresolved.
+def _unseen(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Array, int]:
+    """Return what of the members' changes is not seen, gauge left out, and how many of these are null.
 
-    In parameters of equal effect, so that units do not decide what lies inside.
+    Rows in the parameters' units. What lies inside is decided in parameters of equal effect, so that units do not.
     """
     resolved = found.resolved
-    rows, status = found.scaled_directions[resolved:], np.array([str(s) for s in found.status[resolved:]])
+    rows = found.scaled_directions[resolved:]
     if not len(rows):
-        return np.zeros((0, len(members))), False, False
-    gauge = _span(_rows(found, "gauge") * found.scale)
-    hidden = _inside(rows, members)
-    free = _left(hidden, _inside(gauge, members))
-    if not len(free):
-        return free, False, False
-    null = len(_left(_inside(_span(_rows(found, "null", "gauge") * found.scale), members), _inside(gauge, members)))
-    return free / found.scale, null > 0, bool(len(free) > null and (status == "unresolved").any())
+        return np.zeros((0, len(members))), 0
+    # By Wedin's theorem the unseen subspace is known to the resolution over the weakest value that is resolved.
+    values = found.scaled_singular_values[:resolved]
+    values = values[np.isfinite(values)]
+    doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
+    tolerance = max(_INSIDE, min(doubt, _MOST_DOUBT))
+    gauge = _inside(_span(_rows(found, "gauge") * found.scale), members, _INSIDE)
+    free = _left(_inside(rows, members, tolerance), gauge)
+    proven = _inside(_span(_rows(found, "null", "gauge") * found.scale), members, _INSIDE)
+    return free / found.scale, min(len(free), len(proven) - len(gauge))
 
 
 def _span(rows: Array) -> Array:
@@ -249,12 +274,12 @@ def _span(rows: Array) -> Array:
     return np.asarray(np.linalg.qr((rows / norms_of(rows.T)[:, None]).T)[0].T)
 
 
-def _inside(rows: Array, members: npt.NDArray[np.bool_]) -> Array:
+def _inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
     """Return orthonormal rows spanning the part of a subspace that touches the members alone."""
     if members.all() or not len(rows):
         return rows
     left, outside, _ = np.linalg.svd(rows[:, ~members])
-    touching = int(np.count_nonzero(outside > _INSIDE))
+    touching = int(np.count_nonzero(outside > tolerance))
     return np.asarray(left.T @ rows)[touching:]
 
 

@@ -60,7 +60,10 @@ class Situation:
         if np.isinf(self.shifts).all():
             return 0.0
         short = self._short()
-        return max(first_reaching(short.detected, self.power), first_reaching(short.equivalent, self.power))
+        factor = first_reaching(short.detected, self.power)
+        if math.isinf(factor) or short.equivalent(factor) >= self.power:
+            return factor
+        return first_reaching(short.equivalent, self.power)
 
     def _possible(self) -> bool:
         return self.degrees > 0 and bool((self.shifts > 0.0).any()) and self.power < self.most()

@@ -81,7 +81,10 @@ def _blind(said: Said) -> str:
         what = f"{_capital(margin.words)} can hide where these readings see nothing: {'; '.join(margin.unseen)}."
         kinds = ["proven to have no effect on this bank (null)"] * margin.null
         kinds += ["hidden by the error of the Jacobian (unresolved)"] * margin.unresolved
-        return f"{what} That is {' or '.join(kinds)}."
+        few = f" So few readings cannot show at least {margin.beyond} of these, whatever the digits." * (
+            margin.beyond > 0
+        )
+        return f"{what} That is {' or '.join(kinds)}.{few}"
     if said.power < said.wanted:
         return (
             f"No change was detected (p = {said.p_value:.2g}), but {margin.words} would have been detected with "
@@ -109,8 +112,9 @@ def _for_the_blind(said: Said) -> str:
     if margin.gauge:
         return "Nothing: ask for a change that is one."
     if margin.unseen or not said.observed.degrees:
-        advice = ["Other inputs may show it; repeats cannot."] * margin.null
-        unresolved = margin.unresolved or not said.observed.degrees
+        inputs = margin.null or margin.beyond > 0
+        advice = ["Other inputs may show it; repeats cannot."] * inputs
+        unresolved = (margin.unresolved and not margin.beyond) or not said.observed.degrees
         advice += ["More digits, better derivatives or other inputs may show it; repeats cannot."] * unresolved
         return " ".join(advice)
     if said.wanted >= said.most:

@@ -146,6 +146,23 @@ class TestEquivalence:
         assert EquivalenceTest(np.array([1.0]), 1, 0.05).limit() == 0.0
         assert EquivalenceTest(np.array([5.0]), 0, 0.05).p_value(0.0) == 1.0
 
+    @pytest.mark.parametrize(
+        ("degrees", "noise", "margin", "error"),
+        [(1, 3, 4.0, 1e-5), (1, 8, 3.0, 1e-5), (4, 1, 9.0, 1e-4), (4, 8, 6.0, 1e-5), (30, 60, 8.0, 1e-5)],
+    )
+    def test_probability_with_estimated_noise_beside_a_plain_quadrature(self, degrees, noise, margin, error):
+        test, critical = (
+            EquivalenceTest(np.array([margin]), degrees, 0.05, noise),
+            critical_value(degrees, 0.025, noise),
+        )
+        at = (np.arange(4000) + 0.5) / 4000
+        ratios = stats.chi2.ppf(at, noise) / noise
+        limits = np.array([test._limits(np.array([margin / math.sqrt(r)]))[0] for r in ratios[::10]])
+        limits = np.interp(ratios, ratios[::10], limits)
+        expected = stats.chi2.cdf(np.minimum(critical, limits) * ratios, degrees).mean()
+        # The midpoint rule on so many points is itself right to a few parts in 1e-4.
+        assert test.probability(critical) == pytest.approx(expected, abs=error + 5e-4)
+
     @pytest.mark.parametrize(("degrees", "noise", "margin"), [(1, 5, 4.0), (4, 8, 7.0), (30, 60, 10.0)])
     def test_size_and_power_with_estimated_noise_by_simulation(self, degrees, noise, margin):
         # Two frequencies, false alarm 1.3e-4.

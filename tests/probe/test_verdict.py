@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -108,6 +109,13 @@ class TestWhatIsNotSeen:
         # One of them alone is seen to change.
         assert found.judge(np.zeros(2), smallest_change={"a": 1.0}).outcome is Outcome.EQUIVALENT
 
+    def test_fewer_readings_than_parameters_need_inputs_whatever_the_digits(self):
+        found = Sensitivity.from_jacobian(np.random.default_rng(0).standard_normal((2, 5)), 0.1)
+        verdict = found.judge(np.zeros(2), smallest_change=1.0)
+        assert verdict.needs_inputs
+        assert "cannot show at least 3 of these" in verdict.reason
+        assert "digits" not in verdict.prescription
+
     def test_gauge_is_left_out(self):
         found = Sensitivity.from_jacobian([[1.0, 1.0], [2.0, 2.0]], 0.1, symmetry=[1.0, -1.0], names=["a", "b"])
         verdict = found.judge(np.zeros(2), smallest_change=1.0)
@@ -116,6 +124,30 @@ class TestWhatIsNotSeen:
         assert verdict.outcome is Outcome.EQUIVALENT
         none = found.judge(np.zeros(2), smallest_change={"a": 1.0, "b": -1.0})
         assert "the same function on all inputs" in none.reason
+
+
+class TestCertified:
+    """Directions that float64 does not resolve, read out all the same."""
+
+    def test_hilbert_matrix(self):
+        # Its weakest singular value is 1.04794639796223e-16: at a noise far below, its direction is seen to move.
+        entries = [[Fraction(1, i + j + 1) for j in range(12)] for i in range(12)]
+        found = Sensitivity.from_jacobian(entries, 1e-18, digits=60)
+        assert found.resolved == 12
+        np.testing.assert_allclose(found.readout.T @ found.readout, np.eye(12), atol=1e-11)
+        weakest = [Fraction(x) for x in found.directions[-1]]
+        moved = [float(sum(a * x for a, x in zip(row, weakest, strict=True))) for row in entries]
+        along = found.readout.T @ (np.array(moved) / 1e-18)
+        # The vector is rounded to float64, so that a trace of the strong directions moves, too.
+        assert abs(along[-1]) == pytest.approx(104.794639796223, rel=1e-6)
+
+    def test_network_near_collapse(self):
+        net, bank = network()
+        small = net.scaled(0.02)
+        found = estim.sensitivity(small, bank, 1e-9, digits=60)
+        np.testing.assert_allclose(found.readout.T @ found.readout, np.eye(found.resolved), atol=1e-11)
+        verdict = found.judge(np.zeros(found.readings), smallest_change=AnyChange(0.1))
+        assert found.shift(verdict.worst_change) == pytest.approx(verdict.smallest_shift, rel=1e-5)
 
 
 class TestRates:
