@@ -27,7 +27,7 @@ class Factors:
     kind: str
     """"linear", "transposed" or "embedding" as in `uses`, or "rows"."""
     left: Any
-    """(n, a, out, t); for "rows" these themselves, (n, a, size)."""
+    """(n, t, a, out); for "rows" these themselves, (n, a, size)."""
     right: Any
     """(n, t, in); (n, t) places in the table, -1 for none, for "embedding"; None for "rows"."""
 
@@ -159,8 +159,9 @@ class _Collected:
         for table in tables:
             self.starts.append(self.starts[-1] + table.rows.shape[1])
         width = max((table.width for table in tables), default=1)
-        shape = (width,) if self.rows else (width, self.starts[-1])
-        self.left = readings.new_zeros((*readings.shape, *shape))
+        inputs, outputs = readings.shape
+        shape = (outputs, width) if self.rows else (self.starts[-1], outputs, width)
+        self.left = readings.new_zeros((inputs, *shape))
 
     def add(self, output: int, gradients: list[Any]) -> None:
         """Take in the gradients of one reading of every input."""
@@ -174,7 +175,7 @@ class _Collected:
             if self.rows:
                 self.left[:, output] += taken.sum(dim=1)
             else:
-                self.left[:, output, :, self.starts[k] : self.starts[k + 1]] = taken.transpose(1, 2)
+                self.left[:, self.starts[k] : self.starts[k + 1], output] = taken
 
     def factors(self) -> Factors:
         """Return all of it."""

@@ -5,6 +5,8 @@ difference of two Jacobians, and of the Jacobian itself, tensor by tensor (Hutch
 doi:10.1080/03610919008812866).
 """
 
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from estim.probe.torch.gram import Layout
 from estim.probe.torch.readings import Subject
 
 Array = npt.NDArray[np.float64]
+Parts = Callable[[], Iterator[Any]]
 
 #: Parts of the bank in the sample, about, and combinations of the readings of each.
 _PARTS = 2
@@ -26,7 +29,7 @@ _MARGIN = 2.0
 
 
 def relative_errors(
-    subject: Subject, layout: Layout, weights: Array, double: "tuple[Subject, Layout] | None" = None
+    subject: Subject, layout: Layout, weights: Array, double: "tuple[Subject, Parts] | None" = None
 ) -> dict[str, float]:
     """Return |E|_F / |J|_F for the tensors of each group, and of all under "", on a sample of the bank.
 
@@ -35,21 +38,21 @@ def relative_errors(
     subject, layout
     weights : ndarray, shape (M,)
         1 / sd of each reading: what its row counts.
-    double : tuple of Subject and Layout, optional
+    double : tuple of Subject and parts, optional
         The same in float64. Without it the parameters are moved a little instead.
     """
     kind = subject.parameters.tensors[0].dtype
-    plain = _combinations(subject, layout, weights)
+    plain = _combinations(subject, layout.parts, layout.count, weights)
     if double is None:
         with moved_parameters(subject, 1.0):
-            above = _combinations(subject, layout, weights)
+            above = _combinations(subject, layout.parts, layout.count, weights)
         with moved_parameters(subject, -1.0):
-            below = _combinations(subject, layout, weights)
+            below = _combinations(subject, layout.parts, layout.count, weights)
         own = 0.0 if kind == torch.float64 else 8.0 * torch.finfo(kind).eps
         errors = [error_by_moving(*three) + own * np.abs(three[0]) for three in zip(plain, above, below, strict=True)]
         truth = plain
     else:
-        truth = _combinations(*double, weights)
+        truth = _combinations(double[0], double[1], layout.count, weights)
         errors = [one - two for one, two in zip(plain, truth, strict=True)]
     return _by_group(subject, errors, truth, 0.5 * torch.finfo(kind).eps)
 
@@ -69,16 +72,16 @@ def _by_group(subject: Subject, errors: list[Array], truth: list[Array], least: 
     return {name: _MARGIN * max(np.sqrt(off[name] / size[name]) if size[name] else 0.0, least) for name in off}
 
 
-def _combinations(subject: Subject, layout: Layout, weights: Array) -> list[Array]:
+def _combinations(subject: Subject, parts: Parts, count: int, weights: Array) -> list[Array]:
     """Return combinations of rows with random signs, (P,) each; the same signs on every call."""
     rng = np.random.default_rng(0)
     found: list[Array] = []
     start, outputs = 0, 0
-    step = max(1, layout.count // _PARTS)
-    for number, part in enumerate(layout.parts()):
-        count = length(part)
-        if number % step and count is not None:
-            start += count * outputs
+    step = max(1, count // _PARTS)
+    for number, part in enumerate(parts()):
+        inputs = length(part)
+        if number % step and inputs is not None:
+            start += inputs * outputs
             continue
         readings = subject.readings(part)
         flat = readings.reshape(-1)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.linalg import blas
 
 from estim.probe.torch.capture import Factors, factors_of
 from estim.probe.torch.dense import taken_back
@@ -23,8 +24,6 @@ from estim.probe.torch.uses import uses_of
 
 Array = npt.NDArray[np.float64]
 
-#: Rows of the Gram matrix computed at a time, from the diagonal on.
-PANEL = 256
 #: Rows of the first blocks whose products are formed again in double precision, to see what rounding does.
 _SAMPLE = 48
 #: Times what the sample shows.
@@ -136,7 +135,7 @@ def _blocks(parts: list[Factors], layout: Layout, buffer: Any) -> Iterator[torch
     if kinds == {"rows"}:
         yield torch.cat([part.left.reshape(-1, part.left.shape[-1]) for part in parts])
         return
-    outs, columns = parts[0].left.shape[2], _columns(parts)
+    outs, columns = parts[0].left.shape[3], _columns(parts)
     width = len(columns) if columns is not None else parts[0].right.shape[2]
     room = buffer.numel() // layout.readings
     across = min(width, room)
@@ -165,12 +164,12 @@ def _right(part: Factors, columns: Any, inner: slice) -> torch.Tensor:
 def _block(parts: list[Factors], rights: list[torch.Tensor], outer: slice, buffer: Any) -> torch.Tensor:
     """Return the columns of some outputs, (M, outputs times inputs), in the buffer."""
     height, width = outer.stop - outer.start, rights[0].shape[2]
-    rows = sum(part.left.shape[0] * part.left.shape[1] for part in parts)
+    rows = sum(part.left.shape[0] * part.left.shape[2] for part in parts)
     block: torch.Tensor = buffer[: rows * height * width].view(rows, height * width)
     start = 0
     for part, right in zip(parts, rights, strict=True):
-        inputs, outputs, _, tokens = part.left.shape
-        left = part.left[:, :, outer].reshape(inputs, outputs * height, tokens)
+        inputs, tokens, outputs, _ = part.left.shape
+        left = part.left[:, :, :, outer].reshape(inputs, tokens, outputs * height).transpose(1, 2)
         out = block[start : start + inputs * outputs].view(inputs, outputs * height, width)
         torch.bmm(left, right, out=out)
         start += inputs * outputs
@@ -205,8 +204,7 @@ class _Sums:
         self.totals = {name: torch.zeros((size, size), dtype=torch.float64, device=tensor.device) for name in names}
         columns = max(1, layout.block // (layout.readings * tensor.element_size()))
         self.buffer = torch.empty(columns * layout.readings, dtype=tensor.dtype, device=tensor.device)
-        self.panel = PANEL if size >= 4 * PANEL else max(32, size // 4)
-        self.scratch = torch.empty(self.panel * size * 8, dtype=torch.uint8, device=tensor.device)
+        self.scratch = {kind: _square(size, kind, tensor.device) for kind in {self.kind, torch.float64}}
         self.pending: dict[str, list[torch.Tensor]] = {name: [] for name in names}
         self.width = columns
         self.errors, self.sizes = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
@@ -232,21 +230,17 @@ class _Sums:
         given, total = block.to(kind), self.totals[group]
         if self.transform is not None:
             given = self.transform @ given
-        size = len(given)
-        for start in range(0, size, self.panel):
-            rows = given[start : start + self.panel]
-            scratch = self.scratch.view(kind)
-            out = scratch[: len(rows) * (size - start)].view(len(rows), size - start)
-            torch.mm(rows, given[start:].T, out=out)
-            if start == 0 and kind != torch.float64:
-                self._look(group, given, out)
-            total[start : start + self.panel, start:] += out
+        product = _upper_product(given.contiguous(), self.scratch[kind])
+        if kind != torch.float64:
+            self._look(group, given, product)
+        total += product
 
     def _look(self, group: str, block: torch.Tensor, product: torch.Tensor) -> None:
         """Compare a few products with double precision."""
-        few = block[: min(_SAMPLE, self.panel)].double()
+        few = block[:_SAMPLE].double()
         exact = few @ few.T
-        self.errors[group] += float(torch.linalg.matrix_norm(product[: len(few), : len(few)].double() - exact))
+        off = (product[: len(few), : len(few)].double() - exact).triu()
+        self.errors[group] += float(torch.linalg.matrix_norm(off + off.triu(1).T))
         self.sizes[group] += float(exact.trace())
 
     def finished(self) -> Grams:
@@ -263,6 +257,23 @@ class _Sums:
             for group, size in self.sizes.items()
         }
         return Grams(found, rounding, tuple(self.by_rows))
+
+
+def _square(size: int, kind: Any, device: Any) -> torch.Tensor:
+    """Return room for a product, in the order of columns, as BLAS wants it."""
+    return torch.zeros((size, size), dtype=kind, device=device).T
+
+
+def _upper_product(block: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """Return block times its transpose, its upper half at least.
+
+    torch has no product that knows of the symmetry; SciPy's BLAS has, for half the work, and reads torch's memory.
+    """
+    product = {torch.float32: blas.ssyrk, torch.float64: blas.dsyrk}.get(block.dtype)
+    if product is None or block.device.type != "cpu":
+        return block @ block.T
+    product(1.0, block.numpy().T, trans=1, c=out.numpy(), overwrite_c=1)
+    return out
 
 
 def progress_bar(total: int, shown: bool) -> Any:

@@ -23,7 +23,7 @@ from estim.probe.torch.gram import Layout
 from estim.probe.torch.large import model_sensitivity, noise_of
 from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
-from estim.probe.torch.survey import Survey, layout_of, survey
+from estim.probe.torch.survey import Survey, layout_of, parts_of, survey
 from estim.probe.torch.untouched import untouched
 
 Array = npt.NDArray[np.float64]
@@ -182,7 +182,7 @@ def _large(
     noise = noise_of(sigma, seen, options["repeats"], options["repeat_correlation"])
     layout = layout_of(subject, batches, seen)
     weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
-    relative = _relative(module, bank, asked, subject, layout, weights)
+    relative = _relative(module, bank, asked, subject, layout, seen, weights)
     if options["rtol"] is not None:
         relative = {name: max(value, float(options["rtol"])) for name, value in relative.items()}
     change = options["smallest_change"]
@@ -195,16 +195,14 @@ def _large(
 
 
 def _relative(
-    module: Any, bank: Any, asked: Asked, subject: Subject, layout: Layout, weights: Array
+    module: Any, bank: Any, asked: Asked, subject: Subject, layout: Layout, seen: Survey, weights: Array
 ) -> dict[str, float]:
     """Return the relative error of the Jacobian, beside a copy in float64 where there can be one."""
     if subject.parameters.tensors[0].dtype == torch.float64:
         return relative_errors(subject, layout, weights)
     try:
         with opened(module, bank, replace(asked, dtype=torch.float64)) as (copied, batches):
-            seen = survey(copied, batches, asked.nan_policy == "omit")
-            double = copied, layout_of(copied, batches, seen)
-            found = relative_errors(subject, layout, weights, double)
+            found = relative_errors(subject, layout, weights, (copied, parts_of(batches, seen)))
         subject.notes.append(_precision(subject.parameters.tensors[0].dtype, True))
     except (TypeError, ValueError):
         found = relative_errors(subject, layout, weights)

@@ -1,7 +1,7 @@
 """A first look at a bank: its readings, what can be taken apart, what will be held, and what it will cost."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ Array = npt.NDArray[np.float64]
 #: Inputs in a part of the bank, whose graph is held.
 INPUTS = 32
 #: Bytes of a block of the Jacobian, at most and at least.
-BLOCK = 128 * 2**20
+BLOCK = 256 * 2**20
 _LEAST = 2**20
 #: Factors may take this part of what the Jacobian would.
 _PART = 1 / 8
@@ -106,13 +106,8 @@ def _selected(batch: Any, indices: Any) -> Any:
     return batch if indices is None else mapped(batch, lambda tensor: tensor[indices])
 
 
-def layout_of(
-    subject: Subject, bank: Bank, seen: Survey, *, block: int | None = None, held: int | None = None
-) -> Layout:
-    """Return how to go through a bank: in parts, with factors of some tensors held at a time.
-
-    `block` and `held` are bytes, of a block of the Jacobian and of factors; what fits the machine by default.
-    """
+def parts_of(bank: Bank, seen: Survey) -> Callable[[], Iterator[Any]]:
+    """Return what goes through a bank in parts, small where its inputs do not depend on each other."""
 
     def parts() -> Iterator[Any]:
         for number, (_, batch) in enumerate(batches_of(bank)):
@@ -120,16 +115,27 @@ def layout_of(
             if length(given) != 0:
                 yield from in_parts(given, INPUTS if seen.separable[number] else _ALL)
 
-    def alone(part: Any) -> Iterator[Any]:
-        return in_parts(part, 1 if all(seen.separable) else _ALL)
+    return parts
 
+
+def _alone(seen: Survey) -> Callable[[Any], Iterator[Any]]:
+    return lambda part: in_parts(part, 1 if all(seen.separable) else _ALL)
+
+
+def layout_of(
+    subject: Subject, bank: Bank, seen: Survey, *, block: int | None = None, held: int | None = None
+) -> Layout:
+    """Return how to go through a bank: in parts, with factors of some tensors held at a time.
+    `block` and `held` are bytes, of a block of the Jacobian and of factors; what fits the machine by default.
+    """
     readings = int(seen.kept.sum())
     element = subject.parameters.tensors[0].element_size()
     whole = readings * subject.parameters.size * element
-    block = min(BLOCK, max(_LEAST, whole // 32)) if block is None else block
+    block = min(BLOCK, max(_LEAST, whole // 64)) if block is None else block
     held = int(min(available() / 4, max(_PART * whole, _ALWAYS))) if held is None else held
+    parts = parts_of(bank, seen)
     count = sum(1 for _ in parts())
-    return Layout(parts, alone, readings, count, _segments(subject, next(parts()), readings, held), block)
+    return Layout(parts, _alone(seen), readings, count, _segments(subject, next(parts()), readings, held), block)
 
 
 _ALL = 2**62
