@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from estim.probe.rounding import generic_signs
 from estim.probe.torch.uses import Use
 
+#: Combinations of the entries of a row.
+_MIXED = 4
 #: How far, relative to the root of a rounding, a weighted gradient may be from the multiple of the unweighted.
 _MULTIPLE = 10.0
 
@@ -117,7 +120,9 @@ def _rows_of_inputs(plain: Any, weighted: Any, width: int, inputs: int) -> _Tabl
     """Return the rows of each input; None where inputs are mixed."""
     if plain is None:  # no reading depends on it
         return _Table(torch.zeros((inputs, 0), dtype=torch.int64), width, False)
-    one, two = plain.reshape(-1, width), weighted.reshape(-1, width)
+    mixing = torch.as_tensor(np.random.default_rng(0).standard_normal((width, _MIXED)), dtype=plain.dtype)
+    mixing = mixing.to(plain.device)  # a few combinations of a row's entries tell as much as all of them
+    one, two = plain.reshape(-1, width) @ mixing, weighted.reshape(-1, width) @ mixing
     largest = one.abs().amax(dim=1, keepdim=True)
     live = torch.nonzero(largest[:, 0] > 0.0)[:, 0]
     one, two = one[live] / largest[live], two[live] / largest[live]  # squares neither overflow nor vanish
@@ -160,13 +165,17 @@ class _Collected:
             self.starts.append(self.starts[-1] + table.rows.shape[1])
         width = max((table.width for table in tables), default=1)
         inputs, outputs = readings.shape
-        shape = (outputs, width) if self.rows else (self.starts[-1], outputs, width)
-        self.left = readings.new_zeros((inputs, *shape))
+        if self.rows:
+            self.left = readings.new_zeros((inputs, outputs, width))
+        else:
+            self.left = readings.new_empty((inputs, self.starts[-1], outputs, width))
 
     def add(self, output: int, gradients: list[Any]) -> None:
         """Take in the gradients of one reading of every input."""
         for k, (use, table, gradient) in enumerate(zip(self.uses, self.tables, gradients, strict=True)):
             if gradient is None:
+                if not self.rows:
+                    self.left[:, self.starts[k] : self.starts[k + 1], output] = 0.0
                 continue
             rows = gradient.reshape(-1, table.width)
             if use.kind == "product":

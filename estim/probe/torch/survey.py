@@ -126,6 +126,7 @@ def layout_of(
     subject: Subject, bank: Bank, seen: Survey, *, block: int | None = None, held: int | None = None
 ) -> Layout:
     """Return how to go through a bank: in parts, with factors of some tensors held at a time.
+
     `block` and `held` are bytes, of a block of the Jacobian and of factors; what fits the machine by default.
     """
     readings = int(seen.kept.sum())
