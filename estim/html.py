@@ -42,7 +42,7 @@ def write_report(result: "Sensitivity", path: Any) -> None:
         "<h1>What these readings see</h1>",
         _unseen(result),
         _facts(result),
-        "<h2>Spectrum and weakest directions</h2>",
+        "<h2>Spectrum, weakest directions, and power for each group</h2>",
         inline_svg(result.plot()),
         "<h2>Parameters</h2>",
         _table(result.to_frame(), number),

@@ -86,11 +86,14 @@ def plot_recovery(result: "Recovery", *, exact: "Recovery | None" = None) -> "Fi
 
 
 def plot_sensitivity(result: "Sensitivity") -> "Figure":
-    """Draw both spectra with what limits them, and what the weakest directions are made of."""
-    figure = new_figure(figsize=(7.0, 7.0))
-    above, below = figure.subplots(2, 1, height_ratios=[1.3, 1.0])
+    """Draw both spectra with their limits, what the weakest directions are made of, and the power for each group."""
+    from estim.probe.power_plot import draw_power
+
+    figure = new_figure(figsize=(7.0, 10.0))
+    above, middle, below = figure.subplots(3, 1, height_ratios=[1.3, 1.0, 1.0])
     _draw_spectrum(above, result)
-    _draw_weakest(below, result)
+    _draw_weakest(middle, result)
+    draw_power(below, result)
     return figure
 
 

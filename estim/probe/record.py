@@ -139,7 +139,7 @@ class Sensitivity(Record):
         return sum(status in (Status.SEEN, Status.WEAK) for status in self.status)
 
     @property
-    def _noisy(self) -> int:
+    def noisy_resolved(self) -> int:
         """Resolved directions that noise blurs: degrees of freedom of the change test."""
         return int(np.isfinite(self.scaled_singular_values[: self.resolved]).sum())
 
@@ -257,7 +257,7 @@ class Sensitivity(Record):
         """
         from estim.probe.change import change_power
 
-        return change_power(self.shift(delta), self._noisy, _probability(confidence_level, "confidence_level"))
+        return change_power(self.shift(delta), self.noisy_resolved, _probability(confidence_level, "confidence_level"))
 
     def minimum_detectable(
         self, direction: npt.ArrayLike | Mapping[str, float], *, power: float = 0.8, confidence_level: float = 0.95
@@ -286,7 +286,7 @@ class Sensitivity(Record):
         from estim.probe.change import detectable_shift
 
         needed = detectable_shift(
-            self._noisy, _probability(power, "power"), _probability(confidence_level, "confidence_level")
+            self.noisy_resolved, _probability(power, "power"), _probability(confidence_level, "confidence_level")
         )
         shift = self.shift(self._vector(direction, "direction"))
         if math.isinf(shift):
@@ -421,7 +421,7 @@ class Sensitivity(Record):
         return sensitivity_frame(self)
 
     def plot(self) -> "Figure":
-        """Draw the spectrum with resolution and noise floor, and the composition of the weakest directions.
+        """Draw the spectrum with its limits, the composition of the weakest directions, and the power for each group.
 
         Raises
         ------
