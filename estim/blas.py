@@ -1,4 +1,4 @@
-"""One thread of BLAS for each worker, where threadpoolctl can arrange it.
+"""One thread of BLAS for each worker.
 
 The order of a sum in BLAS depends on its number of threads, and so do the last bits; and threads of BLAS beside those
 of workers wait for one another: on two busy processors fits were ten times slower with them.
@@ -17,13 +17,10 @@ _inside: list[Any] = []
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread; without threadpoolctl do nothing."""
-    try:
-        import scipy.linalg  # noqa: F401 - SciPy brings a BLAS of its own, and only those loaded can be held
-        from threadpoolctl import threadpool_limits
-    except ModuleNotFoundError:
-        yield
-        return
+    """Hold BLAS to one thread."""
+    import scipy.linalg  # noqa: F401 - SciPy brings a BLAS of its own, and only those loaded can be held
+    from threadpoolctl import threadpool_limits
+
     with _lock:
         _inside.append(_inside[0] if _inside else threadpool_limits(1, user_api="blas"))
     try:

@@ -1,4 +1,4 @@
-"""No bit depends on the threads of BLAS where threadpoolctl is there, and none is taken from the process for good."""
+"""No bit depends on the threads of BLAS, and none is taken from the process for good."""
 
 import hashlib
 import os
@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401 - so that its BLAS counts from the start
+from threadpoolctl import threadpool_info
 
 from estim.blas import one_blas_thread
 
@@ -35,12 +36,10 @@ def bits(threads):
 
 
 def threads_of_blas():
-    control = pytest.importorskip("threadpoolctl")
-    return [pool["num_threads"] for pool in control.threadpool_info() if pool["user_api"] == "blas"]
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
 def test_no_bit_depends_on_the_threads_of_blas():
-    pytest.importorskip("threadpoolctl")
     assert bits(1) == bits(2)
 
 

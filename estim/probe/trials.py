@@ -62,9 +62,8 @@ def recover_parameters(
         scaled.
     workers : int or map-like callable
         Threads, -1 for one per processor; or a replacement of `map`, such as that of a process pool. No bit of the
-        result depends on it, as long as BLAS has the same number of threads in all of them; with threadpoolctl
-        (``pip install 'estim[threads]'``) that is one, whatever the environment says, and no bit depends on that
-        either. Without it BLAS threads change results as they change any linear algebra, to rounding.
+        result depends on it, nor on the threads that BLAS may take, as long as the workers are of this process: BLAS is
+        held to one thread meanwhile. Workers elsewhere hold their own.
     progress : bool
         Whether to show a progress bar on the standard error stream.
     names : sequence of str, (parameters,), optional
