@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from estim.probe.along import response_along as response_along
     from estim.probe.any_change import AnyChange as AnyChange
     from estim.probe.batches import Batches as Batches
+    from estim.probe.judge_models import judge_models as judge_models
+    from estim.probe.model_change import ModelChange as ModelChange
     from estim.probe.parameter_recovery import ParameterRecovery as ParameterRecovery
     from estim.probe.record import Sensitivity as Sensitivity
     from estim.probe.record import Status as Status
@@ -41,6 +43,7 @@ _HOME = {
     "ContactOrders": "spectra.contact",
     "ContactSlopes": "spectra.contact",
     "MeanResponse": "recovery.response",
+    "ModelChange": "probe.model_change",
     "Outcome": "probe.verdict",
     "ParameterRecovery": "probe.parameter_recovery",
     "RankTable": "spectra.singular_values",
@@ -53,6 +56,7 @@ _HOME = {
     "contact_orders": "spectra.contact",
     "contact_slopes": "spectra.contact",
     "coverage": "recovery.intervals",
+    "judge_models": "probe.judge_models",
     "linearity": "probe.along",
     "recover": "recovery.recovery",
     "recover_parameters": "probe.trials",

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Record:
-    """Base of frozen dataclasses whose fields are numbers, strings, arrays and tuples of them.
+    """Base of frozen dataclasses whose fields are numbers, strings, arrays, tuples of them, and records.
 
     JSON holds floats exactly (17 digits) and infinities and NaN as the strings "inf", "-inf" and "nan"; arrays are
     nested lists.
@@ -129,6 +129,8 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
+    if isinstance(value, Record):
+        return value.to_dict()
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else str(float(value))
     return value
@@ -138,6 +140,8 @@ def _restored(value: Any, kind: Any) -> Any:
     """Turn lists into arrays or tuples, and strings for infinities and NaN into floats, by the field's annotation."""
     if kind is float:
         return float(value)
+    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Record):
+        return kind.from_dict(value)
     if isinstance(value, list):
         return (
             tuple(value)

@@ -86,11 +86,11 @@ def response_along(
     >>> round(float(along.slope(0.0)), 6), round(float(along.excess(2.0)), 6)
     (0.953531, 0.612257)
     """
-    found, calls = _start(model, bank, params, names)
+    found, calls = start(model, bank, params, names)
     unit = _step(direction, found.names, "direction")
     unit = unit / np.linalg.norm(unit)
     low, high = _domain(lower, upper)
-    noise = None if sigma is None else _noisy(sigma, found.total)
+    noise = None if sigma is None else noisy(sigma, found.total)
     line = _line(calls, found, unit, noise, low, high)
     _require_one_way(line, low, high)
     level = rounding_noise(calls, found.parameters, found.readings, scales_of(calls.parameters), 0.0).level
@@ -160,22 +160,23 @@ def linearity(
     >>> round(found.predicted, 6), round(found.actual, 6), round(found.ratio, 6)
     (50.0, 62.5, 1.25)
     """
-    found, calls = _start(model, bank, params, names)
+    found, calls = start(model, bank, params, names)
     change = _step(delta, found.names, "delta")
-    noise = _noisy(sigma, found.total)
+    noise = noisy(sigma, found.total)
     moved = calls(found.parameters + change)
     if not np.isfinite(moved).all():
         i = int(np.argmin(np.isfinite(moved)))
         msg = f"readings must be finite after the change; reading {i} is {moved[i]} there"
         raise ValueError(msg)
-    expected = _whitened(noise, found.jacobian @ change)
-    actual = _whitened(noise, moved - found.readings)
+    expected = whitened(noise, found.jacobian @ change)
+    actual = whitened(noise, moved - found.readings)
     level = found.bound @ np.abs(change) + 2.0 * EPS * (np.abs(moved) + np.abs(found.readings))
-    error = float(np.linalg.norm(_absolute(noise, level)))
-    return _compared(expected, actual, error)
+    error = float(np.linalg.norm(absolute(noise, level)))
+    return compared(expected, actual, error)
 
 
-def _compared(expected: Array, actual: Array, error: float) -> Linearity:
+def compared(expected: Array, actual: Array, error: float) -> Linearity:
+    """Compare two whitened changes of the readings, each known to `error` in norm."""
     predicted, shift = float(np.linalg.norm(expected)), float(np.linalg.norm(actual))
     difference = float(np.linalg.norm(actual - expected))
     if predicted <= error:
@@ -184,7 +185,7 @@ def _compared(expected: Array, actual: Array, error: float) -> Linearity:
     return Linearity(predicted, shift, shift / predicted, difference, cosine, error)
 
 
-def _start(model: Any, bank: Any, params: Any, names: Any) -> tuple[Probed, Calls]:
+def start(model: Any, bank: Any, params: Any, names: Any) -> tuple[Probed, Calls]:
     """Return the linear model, and the model as a function of its parameter vector."""
     called, parameters, whole = as_callable(model, bank, params, names)
     found = probe(model, bank, params=params, names=names)
@@ -207,7 +208,8 @@ def _domain(lower: float, upper: float) -> tuple[float, float]:
     return low, high
 
 
-def _noisy(sigma: Any, readings: int) -> Whitening:
+def noisy(sigma: Any, readings: int) -> Whitening:
+    """Return the whitening of `sigma`; raises ValueError when it leaves a reading without noise."""
     noise = whitening(sigma, readings)
     if len(noise.noiseless):
         msg = "sigma must leave noise in every reading here; got a reading, or a combination of readings, without"
@@ -215,13 +217,15 @@ def _noisy(sigma: Any, readings: int) -> Whitening:
     return noise
 
 
-def _whitened(noise: Whitening | None, change: Array) -> Array:
+def whitened(noise: Whitening | None, change: Array) -> Array:
+    """Return a change of the readings in standard deviations, as it is without noise."""
     if noise is None:
         return change
     return change * noise.scale if noise.forward is None else noise.forward @ change
 
 
-def _absolute(noise: Whitening, level: Array) -> Array:
+def absolute(noise: Whitening, level: Array) -> Array:
+    """Return bounds of readings in standard deviations."""
     return level * noise.scale if noise.forward is None else np.abs(noise.forward) @ level
 
 
@@ -246,11 +250,11 @@ class _Line:
 
 def _line(calls: Calls, found: Probed, unit: Array, noise: Whitening | None, low: float, high: float) -> _Line:
     at_lower = calls(found.parameters + low * unit)
-    moved = _whitened(noise, found.jacobian @ unit)
-    blur = np.linalg.norm(found.bound @ np.abs(unit) if noise is None else _absolute(noise, found.bound @ np.abs(unit)))
+    moved = whitened(noise, found.jacobian @ unit)
+    blur = np.linalg.norm(found.bound @ np.abs(unit) if noise is None else absolute(noise, found.bound @ np.abs(unit)))
     if np.linalg.norm(moved) <= blur:
         # To first order nothing is seen: what the model does at the far end stands in for the linear change.
-        moved = _whitened(noise, calls(found.parameters + high * unit) - at_lower)
+        moved = whitened(noise, calls(found.parameters + high * unit) - at_lower)
     size = float(np.linalg.norm(moved))
     if not size > 0.0:
         msg = f"the readings must change along direction; they do not for theta from {low:g} to {high:g}"

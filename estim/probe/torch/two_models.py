@@ -1,0 +1,274 @@
+"""Two torch modules compared: both read, and the derivative of the first along the difference."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from estim.probe.along import absolute, noisy, whitened
+from estim.probe.any_change import AnyChange
+from estim.probe.judge import Projected
+from estim.probe.margin import Margin
+from estim.probe.noise import Whitening
+from estim.probe.pair import Pair, require_finite, third_margin
+from estim.probe.rounding import error_by_moving
+from estim.probe.torch.bank import Bank, read_bank
+from estim.probe.torch.dense import batches_of, moved_parameters
+from estim.probe.torch.parameters import tensor_groups, trainable
+from estim.probe.torch.readings import Subject, as_dtype, explained
+from estim.probe.torch.state import weights_like
+from estim.probe.torch.untouched import untouched
+
+Array = npt.NDArray[np.float64]
+Weights = dict[str, torch.Tensor]
+
+#: Random directions drawn for a typical change: a Jacobian product each.
+DIRECTIONS = 16
+#: Times the error that was measured: it is one draw of rounding.
+_MARGIN = 2.0
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@contextmanager
+def compared_modules(
+    before: Any, after: Any, bank: Any, sigma: Any, readings: Any, groups: Any, dtype: Any
+) -> Iterator[Pair]:
+    """Read both modules, and yield them as a pair that can be evaluated; both are left as they were found."""
+    with _line(before, after, bank, readings, dtype) as (line, batches, notes):
+        start = line.start()
+        noise = noisy(sigma, len(start))
+        changed = _own_readings(line, after, batches, dtype, start) - start
+        require_finite(changed, "after")
+        expected = line.derivative(line.delta)
+        own = isinstance(after, torch.nn.Module) and dtype is None
+        error = _error(line, (before, after, bank, readings), own, (start, expected, changed))
+        yield Pair(
+            expected=expected, changed=changed, error=error,
+            partly=lambda t: line.readings(t) - start if t < 1.0 else changed,
+            whiten=lambda change: whitened(noise, change), absolute=lambda bound: absolute(noise, bound),
+            project=lambda change: _whole(whitened(noise, change)),
+            margin=lambda smallest, rng: _margin(line, smallest, start, noise, groups, rng),
+            delta=np.array([_norm(line.delta.values()), _norm(line.held.values())]),
+            parameters=sum(int(torch.count_nonzero(change)) for change in line.delta.values()),
+            notes=(*line.subject.notes, *notes),
+        )  # fmt: skip
+
+
+@contextmanager
+def _line(
+    before: Any, after: Any, bank: Any, readings: Any, dtype: Any
+) -> Iterator[tuple["Line", Bank, tuple[str, ...]]]:
+    """Make the way from one set of weights to another ready to be read; frozen parameters are on it, too."""
+    module = before if dtype is None else as_dtype(before, dtype)
+    with untouched(module) as snapshot:
+        for tensor in module.parameters():
+            if tensor.is_floating_point():
+                tensor.requires_grad_(True)
+        parameters = trainable(module)
+        kind, device = parameters.tensors[0].dtype, parameters.tensors[0].device
+        batches = read_bank(bank, device, (kind, dtype is not None))
+        other, notes = weights_like(module, after, "after")
+        yield Line(Subject(module, readings, parameters, snapshot), batches, other), batches, notes
+
+
+class Line:
+    """A module with its parameters moved along the way from one set to another."""
+
+    def __init__(self, subject: Subject, bank: Bank, end: Weights) -> None:
+        self.subject, self.batches = subject, list(batches_of(bank))
+        self.holder = _Holder(subject)
+        names, tensors = subject.parameters.names, subject.parameters.tensors
+        self.held = {name: tensor.detach() for name, tensor in zip(names, tensors, strict=True)}
+        start = self.held
+        self.delta = {name: end[name] - start[name] for name in start if not torch.equal(end[name], start[name])}
+        if not self.delta:
+            msg = "after must differ from before; all parameters are the same"
+            raise ValueError(msg)
+
+    def start(self) -> Array:
+        """Return the readings before, each batch called twice to see whether they repeat."""
+        return np.concatenate([_flat(self.subject.checked(batch, where)) for where, batch in self.batches])
+
+    def readings(self, fraction: float) -> Array:
+        """Return the readings after a fraction of the change, (M,)."""
+        return self.at({name: self.held[name] + fraction * change for name, change in self.delta.items()})
+
+    def at(self, weights: Weights) -> Array:
+        """Return the readings with some parameters replaced, (M,)."""
+        with torch.no_grad():
+            return np.concatenate([_flat(self._called(weights, batch, where)) for where, batch in self.batches])
+
+    def derivative(self, delta: Weights) -> Array:
+        """Return J delta, (M,), forward where torch can, by a backward pass for each reading where it cannot."""
+        found = [self._forward(delta, batch, where) for where, batch in self.batches]
+        return np.concatenate(found)
+
+    def _forward(self, delta: Weights, batch: Any, where: str) -> Array:
+        start = {name: self.held[name] for name in delta}
+        try:
+            with differentiable_attention():
+                _, moved = torch.func.jvp(lambda given: self._called(given, batch, ""), (start,), (delta,))
+        except (RuntimeError, NotImplementedError, ValueError):
+            return self._backward(delta, batch, where)
+        return _flat(moved)
+
+    def _backward(self, delta: Weights, batch: Any, where: str) -> Array:
+        start = {name: self.held[name].clone().requires_grad_() for name in delta}
+        flat = self._called(start, batch, where).reshape(-1)
+        found = np.zeros(len(flat))
+        try:
+            for k in range(len(flat)):
+                grads = torch.autograd.grad(
+                    flat[k], list(start.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+                )
+                found[k] = sum(
+                    float((g.double() * d.double()).sum()) for g, d in zip(grads, delta.values(), strict=True)
+                )
+        except RuntimeError as error:
+            raise ValueError(where + explained(error)) from error
+        return found
+
+    def _called(self, weights: Weights, batch: Any, where: str) -> torch.Tensor:
+        given = {f"inner.{name}": tensor for name, tensor in weights.items()}
+        return torch.func.functional_call(self.holder, given, (batch, where))
+
+
+@contextmanager
+def differentiable_attention() -> Iterator[None]:
+    """Take torch's plain attention, as its fused kernels have no forward derivative."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of torch about itself
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+class _Holder(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """The readings of a subject as the output of a module, so that torch can put other parameters in."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__()
+        self.inner = subject.module
+        self._subject = [subject]
+
+    def forward(self, batch: Any, where: str) -> torch.Tensor:
+        """Return the readings, (inputs, readings of each)."""
+        return self._subject[0].values(batch, where)
+
+
+def _flat(readings: torch.Tensor) -> Array:
+    return np.asarray(readings.detach().to(torch.float64).cpu().numpy().ravel())
+
+
+def _norm(tensors: Any) -> float:
+    return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors))
+
+
+def _own_readings(line: Line, after: Any, batches: Bank, dtype: Any, start: Array) -> Array:
+    """Return the readings after: of a module by its own arithmetic, unless a copy in another dtype is probed."""
+    if not isinstance(after, torch.nn.Module) or dtype is not None:
+        return line.readings(1.0)
+    with untouched(after) as snapshot, torch.no_grad():
+        subject = Subject(after, line.subject.function, line.subject.parameters, snapshot)
+        parts = [_flat(subject.values(batch, f"after: {where}")) for where, batch in batches_of(batches)]
+    found = np.concatenate(parts)
+    if len(found) != len(start):
+        msg = f"after must give as many readings as before; got {len(found)} and {len(start)}"
+        raise ValueError(msg)
+    return found
+
+
+def _error(line: Line, asked: tuple[Any, ...], own: bool, found: tuple[Array, Array, Array]) -> Array:
+    """Return how far both changes of the readings may be off, (M,): measured beside a copy in double precision."""
+    start, expected, changed = found
+    kind = line.subject.parameters.tensors[0].dtype
+    if kind != torch.float64:
+        before, after, bank, readings = asked
+        try:
+            with _line(before, after, bank, readings, torch.float64) as (double, _, _):
+                truth = double.readings(0.0), double.derivative(double.delta), double.readings(1.0)
+            moved = 0.0 if own else changed - (truth[2] - truth[0])
+            off = np.abs(expected - truth[1]) + np.abs(start - truth[0] if own else moved)
+            return np.asarray(_MARGIN * off + 2.0 * _EPS * np.abs(start))
+        except (TypeError, ValueError):
+            line.subject.notes.append(f"{kind}'s error is an estimate: the model has no copy in double precision")
+    with moved_parameters(line.subject, 1.0):
+        above = line.derivative(line.delta)
+    with moved_parameters(line.subject, -1.0):
+        below = line.derivative(line.delta)
+    own_rounding = 8.0 * torch.finfo(kind).eps * (np.abs(expected) + np.abs(start) + np.abs(changed))
+    return np.asarray(error_by_moving(expected, above, below) + own_rounding)
+
+
+def _whole(white: Array) -> Projected:
+    """Return a whitened change of the readings, all of which the parameters can make."""
+    size = np.abs(white)
+    largest = tuple(int(i) for i in np.argsort(-size, kind="stable")[:3] if size[i] > 0.0)
+    return Projected(float(white @ white), len(white), 0.0, 0, largest=largest)
+
+
+def _margin(line: Line, smallest: Any, start: Array, noise: Whitening, groups: Any, rng: np.random.Generator) -> Margin:
+    if not isinstance(smallest, AnyChange):
+        third, _ = weights_like(line.subject.module, smallest, "smallest_change")
+        changed = line.at(third) - start
+        require_finite(changed, "smallest_change")
+        return third_margin(float(np.linalg.norm(whitened(noise, changed))))
+    members = _members(line, smallest.group, groups)
+    if smallest.case == "worst":
+        return _worst(smallest, members, len(start))
+    shifts = [_shift(line, _drawn(members, smallest, rng), noise) for _ in range(DIRECTIONS)]
+    return Margin(str(smallest), np.sort(shifts), None)
+
+
+def _worst(smallest: AnyChange, members: dict[str, list[Any]], readings: int) -> Margin:
+    size = sum(tensor.numel() for block in members.values() for _, tensor in block)
+    if size <= readings:
+        msg = (
+            "smallest_change must have case='typical' for a module; for the worst case use "
+            f"estim.sensitivity(...).judge(...); got {smallest!r}"
+        )
+        raise ValueError(msg)
+    words = f"{size - readings} of the {size} directions of {smallest.group or 'the parameters'}"
+    return Margin(str(smallest), np.zeros(1), None, unseen=(words,), unresolved=True)
+
+
+def _members(line: Line, group: str | None, groups: Any) -> dict[str, list[Any]]:
+    """Return (name, tensor) of what changes, in the blocks to which a change is relative."""
+    found: dict[str, list[Any]] = {}
+    for name, home in zip(line.held, tensor_groups(groups, tuple(line.held)), strict=True):
+        if group is None or home == group or name == group or name.startswith(f"{group}."):
+            found.setdefault(home, []).append((name, line.held[name]))
+    if not found:
+        known = ", ".join(list(dict.fromkeys(tensor_groups(groups, tuple(line.held))))[:8])
+        msg = f"group must be one of {known}, or the beginning of a parameter's name; got {group!r}"
+        raise ValueError(msg)
+    return found
+
+
+def _drawn(members: dict[str, list[Any]], change: AnyChange, rng: np.random.Generator) -> Weights:
+    """Return a change of random direction, uniform on the unit sphere of the norm that measures it."""
+    drawn = torch.Generator().manual_seed(int(rng.integers(2**63)))
+    found, total = {}, 0.0
+    for name, block in members.items():
+        size = _norm(tensor for _, tensor in block) if change.relative else 1.0
+        if size == 0.0:
+            msg = f"a relative change of {name!r} means nothing: its parameters are zero; use relative=False"
+            raise ValueError(msg)
+        for path, tensor in block:
+            normal = torch.randn(tensor.shape, generator=drawn, dtype=torch.float32).to(tensor.device, tensor.dtype)
+            total += float(normal.double().square().sum())
+            found[path] = size * normal
+    return {path: tensor * (change.size / math.sqrt(total)) for path, tensor in found.items()}
+
+
+def _shift(line: Line, delta: Weights, noise: Whitening) -> float:
+    return float(np.linalg.norm(whitened(noise, line.derivative(delta))))

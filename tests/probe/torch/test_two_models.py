@@ -1,0 +1,239 @@
+import copy
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.func import functional_call, jvp  # noqa: E402
+
+import estim  # noqa: E402
+from estim.probe.torch.two_models import Line, differentiable_attention  # noqa: E402
+from tests.probe.torch.networks import as_network, attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
+
+SIGMA = 1e-3
+
+
+def moved(module, size=1e-3, seed=2, only=""):
+    """Return a state dict with the parameters whose names begin so moved at random."""
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: tensor
+        + (size * torch.randn(tensor.shape, generator=generator, dtype=torch.float64)).to(tensor.dtype)
+        * name.startswith(only)
+        for name, tensor in module.state_dict().items()
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_shifts_are_those_of_torch(dtype):
+    module, bank = encoder(dtype=dtype).eval(), inputs(5, 4, 8, dtype=dtype)
+    after = moved(module)
+    found = estim.judge_models(module, after, bank, SIGMA)
+    start = {name: tensor.detach() for name, tensor in module.named_parameters()}
+    delta = {name: after[name] - tensor for name, tensor in start.items()}
+    with differentiable_attention():
+        values, predicted = jvp(lambda given: functional_call(module, given, (bank,)), (start,), (delta,))
+        actual = functional_call(module, after, (bank,)) - values
+    assert abs(found.predicted - float(predicted.norm()) / SIGMA) <= found.error
+    assert abs(found.actual - float(actual.norm()) / SIGMA) <= found.error
+    assert found.error < (1e-6 if dtype == torch.float64 else 0.5)
+    assert found.parameters == sum(tensor.numel() for tensor in start.values())
+
+
+def test_torch_encoders_take_no_backward_pass(monkeypatch):
+    monkeypatch.setattr(Line, "_backward", None)
+    module = encoder()
+    assert estim.judge_models(module, moved(module), inputs(5, 4, 8), SIGMA).predicted > 0.0
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def test_the_error_in_float32_holds_the_distance_to_double_precision():
+    module, bank = encoder(dtype=torch.float32), inputs(5, 4, 8, dtype=torch.float32)
+    after = moved(module, 1e-2)
+    short, double = (estim.judge_models(module, after, bank, 1e-6, dtype=kind) for kind in (None, torch.float64))
+    assert 0.0 < abs(short.actual - double.actual) <= short.error
+    assert double.error < 1e-3 * short.error
+
+
+def test_torch_attention_is_judged_as_the_network_of_the_family():
+    stack, bank = attention_stack(), inputs(6, 4, 3)
+    other = attention_stack()
+    other.load_state_dict(moved(stack, 1e-3))
+    found = estim.judge_models(stack, other, bank, SIGMA)
+    twin = estim.judge_models(as_network(stack), as_network(other), bank.numpy(), SIGMA)
+    for name in ("predicted", "actual", "difference", "cosine"):
+        assert getattr(found, name) == pytest.approx(getattr(twin, name), rel=1e-8)
+    assert found.linear_up_to == pytest.approx(twin.linear_up_to, rel=0.02)
+
+
+class Stubborn(torch.autograd.Function):
+    """Has no forward derivative."""
+
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(context, grad):
+        (x,) = context.saved_tensors
+        return 3.0 * x**2 * grad
+
+
+def test_a_model_without_forward_derivatives_takes_backward_passes():
+    module, bank = perceptron(), inputs(4, 3)
+    after = moved(module)
+    plain = estim.judge_models(module, after, bank, SIGMA, readings=lambda m, x: m(x) ** 3)
+    stubborn = estim.judge_models(module, after, bank, SIGMA, readings=lambda m, x: Stubborn.apply(m(x)))
+    assert stubborn.predicted == pytest.approx(plain.predicted, rel=1e-10)
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(3, 3).double(), torch.nn.Linear(3, 3).double()
+        self.second.weight = self.first.weight
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x - self.mean)))
+
+
+def test_tied_weights_count_once_and_buffers_do_not():
+    torch.manual_seed(3)
+    module, bank = Tied(), inputs(4, 3)
+    after = module.state_dict() | {"mean": torch.ones(3)}
+    after |= {name: module.first.weight.detach() + 0.01 for name in ("first.weight", "second.weight")}
+    found = estim.judge_models(module, after, bank, SIGMA)
+    assert found.parameters == 9
+    assert any("mean" in note for note in found.notes)
+    with pytest.raises(ValueError, match=r"^after must tie what before ties; first.weight and second.weight differ$"):
+        estim.judge_models(module, after | {"second.weight": module.first.weight.detach()}, bank, SIGMA)
+
+
+def test_quantised_weights_are_dequantised():
+    module, bank = perceptron(dtype=torch.float32), inputs(4, 3, dtype=torch.float32)
+    weight = module[0].weight.detach()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces the end of this interface
+        quantised = torch.quantize_per_tensor(weight, float(weight.abs().max()) / 127.0, 0, torch.qint8)
+    found = estim.judge_models(module, module.state_dict() | {"0.weight": quantised}, bank, SIGMA)
+    plain = estim.judge_models(module, module.state_dict() | {"0.weight": quantised.dequantize()}, bank, SIGMA)
+    assert found == plain
+
+
+def test_a_dynamically_quantised_module_is_read_by_its_own_arithmetic():
+    module, bank = perceptron(dtype=torch.float32).eval(), inputs(4, 3, dtype=torch.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces the end of this interface
+        after = torch.ao.quantization.quantize_dynamic(copy.deepcopy(module), {torch.nn.Linear}, dtype=torch.qint8)
+        found = estim.judge_models(module, after, bank, SIGMA)
+        with torch.no_grad():
+            actual = (after(bank) - module(bank)).double().norm() / SIGMA
+    assert found.actual == pytest.approx(float(actual), rel=1e-6)
+    assert found.difference > found.error  # activations were quantised, too, which no weight shows
+
+
+def test_random_changes_of_a_group_have_the_size_that_is_asked_for():
+    module, bank = perceptron((3, 40, 2)), inputs(4, 3)
+    found = estim.judge_models(
+        module, moved(module, 1e-6), bank, SIGMA, smallest_change=estim.AnyChange(0.1, group="0", case="typical"), rng=0
+    )
+    jacobian = estim.sensitivity(module, bank, SIGMA)
+    members = np.array([group == "0" for group in jacobian.groups])
+    norm = np.linalg.norm(jacobian.parameters[members])
+    start = {name: tensor.detach() for name, tensor in module.named_parameters()}
+    rows = torch.func.jacrev(lambda given: functional_call(module, given, (bank,)))(start)
+    matrix = torch.cat([rows[name].reshape(8, -1) for name in ("0.weight", "0.bias")], dim=1)
+    typical = 0.1 * norm * float(matrix.norm()) / SIGMA / np.sqrt(members.sum())
+    # 16 squared shifts of 8 readings; the seed is set.
+    assert np.sqrt(np.mean(found.verdict.shifts**2)) == pytest.approx(typical, rel=0.3)
+    again = estim.judge_models(
+        module, moved(module, 1e-6), bank, SIGMA, smallest_change=estim.AnyChange(0.1, group="0", case="typical"), rng=0
+    )
+    assert found == again
+
+
+def test_the_worst_change_hides_where_parameters_outnumber_readings():
+    module, bank = perceptron((3, 40, 2)), inputs(4, 3)
+    found = estim.judge_models(module, moved(module), bank, SIGMA, smallest_change=estim.AnyChange(0.1))
+    assert found.verdict.unseen == ("234 of the 242 directions of the parameters",)
+    with pytest.raises(ValueError, match="smallest_change must have case='typical' for a module"):
+        estim.judge_models(module, moved(module), inputs(400, 3), SIGMA, smallest_change=estim.AnyChange(0.1))
+
+
+def test_a_third_model_says_what_matters():
+    module, bank = perceptron(), inputs(20, 3)
+    found = estim.judge_models(module, moved(module, 1e-9), bank, SIGMA, smallest_change=moved(module, 0.1))
+    assert found.outcome is estim.Outcome.EQUIVALENT
+    assert estim.judge_models(module, moved(module, 1e-9), bank, SIGMA).outcome is estim.Outcome.BLIND
+
+
+def test_frozen_parameters_that_change_count():
+    module, bank = perceptron(), inputs(4, 3)
+    after = moved(module)
+    found = estim.judge_models(module, after, bank, SIGMA)
+    for tensor in module.parameters():
+        tensor.requires_grad_(False)
+    assert estim.judge_models(module, after, bank, SIGMA) == found
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_both_modules_are_left_as_they_were(fails):
+    module, other, bank = encoder(), encoder(seed=1), inputs(3, 4, 8)
+    module.train()
+    for part in (module, other):
+        next(part.parameters()).requires_grad_(False)
+        part(bank).sum().backward()
+
+    def readings(model, x):
+        if fails and model is other:
+            raise OSError("no")
+        return model(x)
+
+    seen = everything(module), everything(other)
+    if fails:
+        with pytest.raises(ValueError, match="after: the model raised OSError"):
+            estim.judge_models(module, other, bank, SIGMA, readings=readings)
+    else:
+        estim.judge_models(module, other, bank, SIGMA, smallest_change=estim.AnyChange(0.1, case="typical"), rng=0)
+    assert (everything(module), everything(other)) == seen
+
+
+def without(name):
+    return lambda state: {key: value for key, value in state.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        (without("0.bias"), ValueError, r"^after must have every parameter of before; 0.bias is missing$"),
+        (
+            lambda state: state | {"0.lora_A": state["0.bias"]}, ValueError,
+            r"^after must have the names of before; 0.lora_A is not one of them: merge the adapters into the weights",
+        ),
+        (
+            lambda state: state | {"0.bias": torch.zeros(5)}, ValueError,
+            r"^after must have the shapes of before; 0.bias has \(5,\), not \(4,\)$",
+        ),
+        (
+            lambda state: state | {"0.bias": torch.zeros(4, dtype=torch.int8)}, TypeError,
+            r"^after must hold real floating-point numbers; 0.bias has torch.int8: dequantise it first$",
+        ),
+        (lambda state: state | {"0.bias": torch.full((4,), torch.nan)}, ValueError, r"^after must be finite; 0.bias"),
+        (lambda state: state | {"0.bias": [0.0] * 4}, TypeError, r"^after must hold tensors; got list for 0.bias$"),
+        (lambda state: state, ValueError, r"^after must differ from before; all parameters are the same$"),
+        (lambda state: 3, TypeError, r"^after must be a state dict or a torch.nn.Module; got int$"),
+    ],
+)  # fmt: skip
+def test_weights_that_do_not_fit_are_refused(change, kind, message):
+    module = perceptron()
+    with pytest.raises(kind, match=message):
+        estim.judge_models(module, change(module.state_dict()), inputs(4, 3), SIGMA)
+
+
+def test_a_callable_beside_a_module_is_refused():
+    with pytest.raises(ValueError, match=r"^model must be left out: before is a torch.nn.Module"):
+        estim.judge_models(perceptron(), perceptron(seed=1), inputs(4, 3), SIGMA, model=len)
