@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from estim.probe.record import Sensitivity
+    from estim.probe.verdict import Verdict
 
 STYLE = """
 :root { color-scheme: light; }
@@ -32,13 +33,11 @@ GROUPS = (
 
 
 def write_report(result: "Sensitivity", path: Any) -> None:
-    """Write the page; the file appears whole or not at all."""
+    """Write the page of what readings see."""
     from estim.report import DEFINITIONS, number
 
-    check_folder(path, "path")
-    target = Path(path)
     frames = {"Groups": result.by_group(), "Inputs, by their share in each direction": result.by_input().iloc[:, -8:]}
-    parts = [
+    write_page(path, "what these readings see", [
         "<h1>What these readings see</h1>",
         _unseen(result),
         _facts(result),
@@ -47,17 +46,44 @@ def write_report(result: "Sensitivity", path: Any) -> None:
         "<h2>Parameters</h2>",
         _table(result.to_frame(), number),
         *(f"<h2>{html.escape(title)}</h2>{_table(frame, number)}" for title, frame in frames.items()),
-        "<h2>Notes</h2><ul>",
-        *(f"<li>{html.escape(note)}</li>" for note in (*DEFINITIONS, *GROUPS, *result.notes)),
-        "</ul>",
-    ]
+        _notes((*DEFINITIONS, *GROUPS, *result.notes)),
+    ])  # fmt: skip
+
+
+def write_verdict(result: "Verdict", path: Any) -> None:
+    """Write the page of a verdict: its sentences, its numbers, its pictures."""
+    from estim.probe.verdict_summary import facts_of
+
+    tone = "seen" if result.outcome == "equivalent" else "unseen"
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{html.escape(text)}</td></tr>" for name, text in facts_of(result)
+    )
+    write_page(path, f"the model is {result.outcome}", [
+        f"<h1>Verdict: {result.outcome.name}</h1>",
+        f'<div class="{tone}"><p>{html.escape(result.reason)}</p><p><strong>What to do:</strong> '
+        f"{html.escape(result.prescription)}</p></div>",
+        inline_svg(result.plot()),
+        f"<h2>Numbers</h2><table>{rows}</table>",
+        _notes(result.notes),
+    ])  # fmt: skip
+
+
+def write_page(path: Any, title: str, parts: list[str]) -> None:
+    """Write one page; the file appears whole or not at all."""
+    check_folder(path, "path")
+    target = Path(path)
     page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>estim: what these readings see</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>estim: {html.escape(title)}</title>'
         f'<link rel="icon" href="data:,"><style>{STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
     )
     draft = target.with_name(target.name + ".part")
     draft.write_text(page, encoding="utf-8")
     draft.replace(target)
+
+
+def _notes(notes: tuple[str, ...]) -> str:
+    items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    return f"<h2>Notes</h2><ul>{items}</ul>" if notes else ""
 
 
 def _unseen(result: "Sensitivity") -> str:

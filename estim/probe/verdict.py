@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -158,6 +158,20 @@ class Verdict(Record):
         from estim.probe.verdict_summary import verdict_summary
 
         return verdict_summary(self)
+
+    def report(self, path: Any) -> None:
+        """Write one self-contained HTML page: the verdict in words, its numbers and its pictures.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            When matplotlib is missing.
+        OSError
+            When the file cannot be written.
+        """
+        from estim.html import write_verdict
+
+        write_verdict(self, path)
 
     def plot(self) -> "Figure":
         """Draw the observed shift among its distributions without and with the smallest change, and the power curve.

@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 
 def verdict_summary(result: "Verdict") -> "Summary":
     """Return what was decided and its numbers, the tests, then the reason and the prescription in full."""
-    facts = [
-        ("Smallest change of interest:", result.change),
-        ("It moves the readings by:", _shift(result)),
-        ("Power against it:", f"{_with_error(result.power, result.power_se)} (wanted {result.wanted_power:g})"),
-        ("False-alarm rate:", _with_error(result.false_alarm_rate, result.false_alarm_se)),
-        ("Equivalence p-value:", f"{number(result.equivalence_p_value)} (level {1.0 - result.confidence_level:.3g})"),
-        ("EQUIVALENT if nothing changed:", f"with probability {result.equivalence_probability:.3g}"),
-        ("Repeats needed:", "no number helps" if result.repeats_needed is None else str(result.repeats_needed)),
-        ("Noise needed:", f"{number(result.sigma_factor)} times the present one"),
-    ]
     rows = ["as the parameters can", "as they cannot"][: 1 + (result.residual_degrees > 0)]
     columns = {
         result.test: [result.statistic, result.residual_statistic],
@@ -33,7 +23,32 @@ def verdict_summary(result: "Verdict") -> "Summary":
     }
     shown = {name: np.array(values[: len(rows)]) for name, values in columns.items()}
     notes = [result.reason, result.prescription, *result.notes]
-    return summary_of(f"Verdict: {result.outcome.name}", facts, shown, notes, rows)
+    return summary_of(f"Verdict: {result.outcome.name}", facts_of(result), shown, notes, rows)
+
+
+def facts_of(result: "Verdict") -> list[tuple[str, str]]:
+    """Return the numbers of a verdict, each with its name."""
+    facts = [
+        ("Smallest change of interest:", result.change),
+        ("It moves the readings by:", _shift(result)),
+        ("Power against it:", f"{_with_error(result.power, result.power_se)} (wanted {result.wanted_power:g})"),
+        ("False-alarm rate:", _with_error(result.false_alarm_rate, result.false_alarm_se)),
+        ("Equivalence p-value:", f"{number(result.equivalence_p_value)} (level {1.0 - result.confidence_level:.3g})"),
+    ]
+    if result.degrees == 0:  # a user's own rule, or nothing resolved
+        return facts
+    return [
+        *facts,
+        ("EQUIVALENT if nothing changed:", f"with probability {result.equivalence_probability:.3g}"),
+        ("Repeats needed:", "no number helps" if result.repeats_needed is None else str(result.repeats_needed)),
+        ("Noise needed:", _noise(result)),
+    ]
+
+
+def _noise(result: "Verdict") -> str:
+    if result.sigma_factor == 0.0:
+        return "none is low enough"
+    return f"{number(result.sigma_factor)} times the present one, at most"
 
 
 def _shift(result: "Verdict") -> str:

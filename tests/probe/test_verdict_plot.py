@@ -79,3 +79,13 @@ def test_nothing_resolved_is_drawn(tmp_path):
     sure = Sensitivity.from_jacobian(np.eye(2), [0.0, 0.0])
     assert hardest_shifts(sure)[1] == {"all": math.inf}
     sure.plot().savefig(tmp_path / "sure.png")
+
+
+def test_the_page_of_a_verdict(found, tmp_path):
+    verdict = found.judge(np.zeros(12), smallest_change=AnyChange(0.01, group="$x$"))
+    verdict.report(tmp_path / "verdict.html")
+    page = (tmp_path / "verdict.html").read_text()
+    assert "<h1>Verdict: BLIND</h1>" in page
+    assert f"{verdict.repeats_needed} repeats" in page
+    assert page.count("<svg") == 1
+    assert "<script" not in page
