@@ -10,6 +10,7 @@ notation: M readings, K = J J^T, block = some columns of J, (M, columns).
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from estim.probe.torch.readings import Subject, explained
 from estim.probe.torch.uses import uses_of
 
 Array = npt.NDArray[np.float64]
+#: Columns of J, (M, columns), and what returns their places in the tensor.
+Block = tuple[torch.Tensor, Callable[[], torch.Tensor]]
 
 #: Rows of the first blocks whose products are formed again in double precision, to see what rounding does.
 _SAMPLE = 48
@@ -47,6 +50,8 @@ class Layout:
     """Tensors whose factors are held at the same time."""
     block: int
     """Bytes of a block."""
+    held: float = 0.0
+    """Bytes of the factors of a segment."""
 
 
 @dataclass
@@ -94,14 +99,44 @@ def grams_of(
         for k, factors in zip(segment, _captured(subject, layout, segment), strict=True):
             if factors is None:
                 sums.by_rows.append(names[segment.index(k)])
-                blocks = _by_rows(subject, layout, k)
-            else:
-                blocks = _blocks(factors, layout, sums.buffer)
-            for block in blocks:
+            for block, _ in _blocks_of(subject, layout, k, factors, sums.buffer):
                 sums.add(subject.parameters.groups[k], block)
             if tick is not None:
                 tick(subject.parameters.tensors[k].numel())
     return sums.finished()
+
+
+def combined_rows(subject: Subject, layout: Layout, combinations: Array, tick: Any = None) -> Array:
+    """Return combinations (k, M) times J, (k, P), in double precision, tensor after tensor."""
+    device = subject.parameters.tensors[0].device
+    weights = torch.as_tensor(np.ascontiguousarray(combinations), device=device)
+    found = np.zeros((len(combinations), subject.parameters.size))
+    starts = np.cumsum([0, *(tensor.numel() for tensor in subject.parameters.tensors)])
+    buffer = _buffer(subject, layout)
+    for segment in layout.segments:
+        for k, factors in zip(segment, _captured(subject, layout, segment), strict=True):
+            for block, places in _blocks_of(subject, layout, k, factors, buffer):
+                columns = starts[k] + places().cpu().numpy()
+                found[:, columns] = (weights @ block.double()).cpu().numpy()
+            if tick is not None:
+                tick(subject.parameters.tensors[k].numel())
+    return found
+
+
+def _blocks_of(
+    subject: Subject, layout: Layout, number: int, factors: list[Factors] | None, buffer: torch.Tensor
+) -> Iterator[Block]:
+    """Yield the columns of one tensor, some at a time, with their places in it."""
+    if factors is None:
+        yield from _by_rows(subject, layout, number)
+        return
+    yield from _blocks(factors, tuple(subject.parameters.tensors[number].shape), layout, buffer)
+
+
+def _buffer(subject: Subject, layout: Layout) -> torch.Tensor:
+    tensor = subject.parameters.tensors[0]
+    columns = max(1, layout.block // (layout.readings * tensor.element_size()))
+    return torch.empty(columns * layout.readings, dtype=tensor.dtype, device=tensor.device)
 
 
 def _captured(subject: Subject, layout: Layout, segment: tuple[int, ...]) -> list[list[Factors] | None]:
@@ -127,13 +162,13 @@ class _explained(AbstractContextManager[None]):  # noqa: N801 - reads as a state
             raise ValueError(explained(error)) from error
 
 
-def _blocks(parts: list[Factors], layout: Layout, buffer: Any) -> Iterator[torch.Tensor]:
-    """Yield the columns of one tensor, some at a time, for all readings."""
+def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer: Any) -> Iterator[Block]:
     kinds = {part.kind for part in parts if part.left.shape[-1]}
     if not kinds:
         return
     if kinds == {"rows"}:
-        yield torch.cat([part.left.reshape(-1, part.left.shape[-1]) for part in parts])
+        rows = torch.cat([part.left.reshape(-1, part.left.shape[-1]) for part in parts])
+        yield rows, lambda: torch.arange(rows.shape[1])
         return
     outs, columns = parts[0].left.shape[3], _columns(parts)
     width = len(columns) if columns is not None else parts[0].right.shape[2]
@@ -144,7 +179,17 @@ def _blocks(parts: list[Factors], layout: Layout, buffer: Any) -> Iterator[torch
         inner = slice(start, min(start + across, width))
         rights = [_right(part, columns, inner) for part in parts]
         for first in range(0, outs, down):
-            yield _block(parts, rights, slice(first, min(first + down, outs)), buffer)
+            outer = slice(first, min(first + down, outs))
+            places = partial(_places, outer, inner if columns is None else columns[inner], kinds == {"linear"}, shape)
+            yield _block(parts, rights, outer, buffer), places
+
+
+def _places(outer: slice, inner: Any, linear: bool, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return the places, in a tensor of that shape, of the columns (outer, inner) of a block."""
+    down = torch.arange(outer.start, outer.stop)
+    across = torch.arange(inner.start, inner.stop) if isinstance(inner, slice) else inner.cpu()
+    grid = down[:, None] * shape[1] + across if linear else across * shape[1] + down[:, None]
+    return grid.reshape(-1)
 
 
 def _columns(parts: list[Factors]) -> Any:
@@ -176,7 +221,7 @@ def _block(parts: list[Factors], rights: list[torch.Tensor], outer: slice, buffe
     return block
 
 
-def _by_rows(subject: Subject, layout: Layout, number: int) -> Iterator[torch.Tensor]:
+def _by_rows(subject: Subject, layout: Layout, number: int) -> Iterator[Block]:
     """Yield the columns of a tensor by a backward pass for each reading."""
     tensor = subject.parameters.tensors[number]
     step = max(1, 4 * layout.block // (layout.readings * tensor.element_size()))
@@ -189,7 +234,8 @@ def _by_rows(subject: Subject, layout: Layout, number: int) -> Iterator[torch.Te
                     found = [block for _, block in taken_back(readings.reshape(-1), [tensor])]
                 rows += [block[:, start : start + step].clone() for block in found]
                 del readings
-        yield torch.cat(rows)
+        block = torch.cat(rows)
+        yield block, partial(torch.arange, start, start + block.shape[1])
 
 
 class _Sums:
@@ -202,11 +248,10 @@ class _Sums:
         size = layout.readings if transform is None else len(transform)
         names = [name for name in dict.fromkeys(subject.parameters.groups) if only is None or name in only]
         self.totals = {name: torch.zeros((size, size), dtype=torch.float64, device=tensor.device) for name in names}
-        columns = max(1, layout.block // (layout.readings * tensor.element_size()))
-        self.buffer = torch.empty(columns * layout.readings, dtype=tensor.dtype, device=tensor.device)
+        self.buffer = _buffer(subject, layout)
         self.scratch = {kind: _square(size, kind, tensor.device) for kind in {self.kind, torch.float64}}
         self.pending: dict[str, list[torch.Tensor]] = {name: [] for name in names}
-        self.width = columns
+        self.width = self.buffer.numel() // layout.readings
         self.errors, self.sizes = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
         self.by_rows: list[str] = []
 

@@ -1,6 +1,5 @@
 """The record of a large module: Gram matrices first, again where they hide too much, then spectra and shares."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from estim.probe.matrix_free.spectrum import (
 )
 from estim.probe.noise import Whitening, whitening
 from estim.probe.record import Status
-from estim.probe.torch.gram import Grams, Layout, grams_of, progress_bar
+from estim.probe.torch.gram import Grams, Layout, combined_rows, grams_of, progress_bar
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey
 
@@ -114,6 +113,7 @@ def model_sensitivity(
     repeat_correlation: float,
     smallest_change: float | None,
     inputs: npt.NDArray[np.int64],
+    keep: int,
     progress: bool,
     notes: tuple[str, ...],
 ) -> ModelSensitivity:
@@ -129,6 +129,7 @@ def model_sensitivity(
     share = shares(whole.left, whole.values[:rank], [found.grams[name] for name in names])
     table = [_row(found, name, subject, share[k]) for k, name in enumerate(names)]
     readout = whole.left[:, :rank]
+    kept, directions = _kept(subject, layout, whole, rank, noise, keep, progress)
     said = [*subject.notes, *notes]
     if found.by_rows:
         said.append(f"a backward pass for each reading was taken for {', '.join(found.by_rows)}")
@@ -153,8 +154,8 @@ def model_sensitivity(
         group_singular_values=np.array([_padded(found.spectra[name], found.most[name], most) for name in names]),
         group_resolution=np.array([found.resolution(name) for name in names]),
         group_share=share,
-        kept=np.zeros(0, dtype=np.int64),
-        directions=None,
+        kept=kept,
+        directions=directions,
         readings=len(seen.readings[seen.kept]),
         whitening=noise.scale if noise.forward is None else noise.forward,
         readout=readout,
@@ -210,6 +211,15 @@ def _input_share(readout: Array, noise: Whitening, inputs: npt.NDArray[np.int64]
     return share
 
 
-def with_directions(record: ModelSensitivity, kept: npt.NDArray[np.int64], directions: Array) -> ModelSensitivity:
-    """Return the record with the directions that were asked for."""
-    return replace(record, kept=kept, directions=directions)
+def _kept(
+    subject: Subject, layout: Layout, whole: Spectrum, rank: int, noise: Whitening, keep: int, progress: bool
+) -> tuple[npt.NDArray[np.int64], Array | None]:
+    """Return the numbers and the unit vectors of the strongest and the weakest resolved directions."""
+    numbers = np.unique(np.r_[np.arange(min(keep, rank)), np.arange(max(rank - keep, 0), rank)]).astype(np.int64)
+    if not len(numbers):
+        return numbers, None
+    left = whole.left[:, numbers]
+    combinations = (left * noise.scale[:, None]).T if noise.forward is None else left.T @ noise.forward
+    with progress_bar(subject.parameters.size, progress) as bar:
+        found = combined_rows(subject, layout, combinations, bar.update if bar is not None else None)
+    return numbers, found / np.linalg.norm(found, axis=1, keepdims=True)

@@ -1,5 +1,6 @@
 """`estim.sensitivity` of a torch module: what is asked is checked, and the way chosen that fits its size."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from estim.probe.torch.gram import Layout
 from estim.probe.torch.large import model_sensitivity, noise_of
 from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
-from estim.probe.torch.survey import Survey, layout_of, parts_of, survey
+from estim.probe.torch.survey import Survey, cost, layout_of, parts_of, survey
 from estim.probe.torch.untouched import untouched
 
 Array = npt.NDArray[np.float64]
@@ -181,6 +182,9 @@ def _large(
     _refuse(asked, options)
     noise = noise_of(sigma, seen, options["repeats"], options["repeat_correlation"])
     layout = layout_of(subject, batches, seen)
+    plan = cost(subject, layout, len(set(subject.parameters.groups)))
+    if asked.progress:
+        print(plan, file=sys.stderr)
     weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
     relative = _relative(module, bank, asked, subject, layout, seen, weights)
     if options["rtol"] is not None:
@@ -190,7 +194,7 @@ def _large(
     return model_sensitivity(
         subject, layout, seen, sigma, relative, repeats=options["repeats"],
         repeat_correlation=options["repeat_correlation"], smallest_change=None if change is None else float(change),
-        inputs=inputs[seen.kept], progress=asked.progress, notes=(),
+        inputs=inputs[seen.kept], keep=asked.keep, progress=asked.progress, notes=(plan,),
     )  # fmt: skip
 
 

@@ -136,18 +136,47 @@ def layout_of(
     held = int(min(available() / 4, max(_PART * whole, _ALWAYS))) if held is None else held
     parts = parts_of(bank, seen)
     count = sum(1 for _ in parts())
-    return Layout(parts, _alone(seen), readings, count, _segments(subject, next(parts()), readings, held), block)
+    segments, most = _segments(subject, next(parts()), readings, held)
+    return Layout(parts, _alone(seen), readings, count, segments, block, most)
 
 
 _ALL = 2**62
 
 
-def _segments(subject: Subject, part: Any, readings: int, held: int) -> tuple[tuple[int, ...], ...]:
-    """Put the tensors, from the last to the first, in segments whose factors fit."""
+def cost(subject: Subject, layout: Layout, groups: int) -> str:
+    """Return what a pass over the Gram matrix takes, in words.
+
+    Raises
+    ------
+    MemoryError
+        When the Gram matrices of the groups do not fit in the memory that is free.
+    """
+    readings, size = layout.readings, subject.parameters.size
+    element = subject.parameters.tensors[0].element_size()
+    gram = 8.0 * readings**2 * (2 * groups + 4)
+    need = gram + layout.held + 2.0 * layout.block
+    if gram > available():
+        msg = (
+            f"the Gram matrices of {groups} groups of {readings} readings take {_bytes(gram)}, and "
+            f"{_bytes(available())} are free: fewer groups (groups=...), inputs or readings take less"
+        )
+        raise MemoryError(msg)
+    return (
+        f"path: Gram matrix of {readings} readings, {size} parameters; about {float(readings) ** 2 * size:.1e} "
+        f"operations and {_bytes(need)}, where the whole Jacobian would take {_bytes(float(readings) * size * element)}"
+    )
+
+
+def _bytes(count: float) -> str:
+    return f"{count / 2**30:.2g} GiB" if count >= 2**29 else f"{count / 2**20:.2g} MiB"
+
+
+def _segments(subject: Subject, part: Any, readings: int, held: int) -> tuple[tuple[tuple[int, ...], ...], float]:
+    """Put the tensors, from the last to the first, in segments whose factors fit; return also the most bytes held."""
     output = subject.readings(part)
     share = readings / output.numel()
     segments: list[list[int]] = [[]]
-    room = float(held)
+    room, most = float(held), 0.0
     for k, uses in reversed(list(enumerate(uses_of(output, subject.parameters.tensors)))):
         tensor = subject.parameters.tensors[k]
         size = share * output.numel() * sum(_factor_size(use, tensor, len(output)) for use in uses or [])
@@ -156,7 +185,8 @@ def _segments(subject: Subject, part: Any, readings: int, held: int) -> tuple[tu
             room = float(held)
         segments[-1].append(k)
         room -= size
-    return tuple(tuple(segment) for segment in segments)
+        most = max(most, held - room)
+    return tuple(tuple(segment) for segment in segments), most
 
 
 def _factor_size(use: Any, tensor: Any, inputs: int) -> float:

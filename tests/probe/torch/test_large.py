@@ -286,3 +286,41 @@ def test_summary_picture_and_page_say_what_is_seen(large, tmp_path):
     np.testing.assert_allclose(found.group_share.sum(axis=0), 1.0)
     found.report(tmp_path / "page.html")
     assert "<svg" in (tmp_path / "page.html").read_text()
+
+
+def test_kept_directions_are_the_right_singular_vectors(large):
+    module, bank = Words(), words()
+    sigma = np.linspace(0.1, 0.4, 30)
+    found = estim.sensitivity(module, bank, sigma, keep=3)
+    assert found.kept.tolist() == [0, 1, 2, found.resolved - 3, found.resolved - 2, found.resolved - 1]
+    jacobian = probe_module(module, bank, DEFAULT).jacobian / sigma[:, None]
+    moved = jacobian @ found.directions.T
+    np.testing.assert_allclose(np.linalg.norm(moved, axis=0), found.singular_values[found.kept], rtol=1e-6)
+    np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(6), atol=1e-6)
+    # A Gram matrix knows its weakest vectors to a rounding times the square of its condition.
+    rough = 100.0 * 2.0**-52 * (found.singular_values[0] / found.singular_values[found.resolved - 1]) ** 2
+    assert rough < 1e-3
+    np.testing.assert_allclose(moved / found.singular_values[found.kept], found.readout[:, found.kept], atol=rough)
+    first = slice(0, int(found.sizes[0]))
+    share = np.square(found.directions[0, first]).sum()
+    np.testing.assert_allclose(share, found.group_share[found.group_names.index(found.groups[0]), 0], rtol=1e-8)
+    assert ModelSensitivity.from_json(found.to_json()) == found
+    assert estim.sensitivity(module, bank, sigma).directions is None
+    assert len(estim.sensitivity(module, bank, sigma, keep=100).kept) == found.resolved
+
+
+def test_the_cost_is_said_before_the_work_and_a_bar_shown(large, capsys):
+    found = estim.sensitivity(perceptron((3, 8, 2)), inputs(8, 3), 0.1, progress=True)
+    told = capsys.readouterr().err
+    plan = next(
+        note for note in found.notes if note.startswith("path: Gram matrix of 16 readings, 50 parameters; about")
+    )
+    assert told.startswith(plan)
+    assert "where the whole Jacobian would take" in plan
+    assert "100%" in told
+
+
+def test_grams_that_do_not_fit_are_refused_with_what_takes_less(large, monkeypatch):
+    monkeypatch.setattr("estim.probe.torch.survey.available", lambda: 1e4)
+    with pytest.raises(MemoryError, match=r"^the Gram matrices of 2 groups of 16 readings take .*: fewer groups"):
+        estim.sensitivity(perceptron((3, 8, 2)), inputs(8, 3), 0.1)
