@@ -18,8 +18,9 @@ class AnyChange:
         parameters when left out.
     relative : bool
         Relative changes are measured by the Frobenius norm of the change over that of what changes, block by block,
-        squares added up: the blocks are an attention network's effective parameters (scores and combined value map),
-        and the groups of any other model. Otherwise the Euclidean norm of the change.
+        squares added up. The blocks are an attention network's effective parameters (scores and combined value map);
+        of any other model, and of a network with a zero among these, the groups. Otherwise the Euclidean norm of the
+        change.
     case : {"worst", "typical"}
         The change that is hardest to see, or one of random direction: uniform on the unit sphere of that norm.
 

@@ -43,6 +43,8 @@ class Margin:
     """How many unresolved combinations, at least, so few readings cannot show, whatever the digits."""
     gauge: bool = False
     """Whether the change is a gauge, and so no change."""
+    hardest: str = ""
+    """The change of a set that is hardest to see, in words; empty for one change."""
     single: bool = False
     """Whether it is one change, not the hardest or all of a set."""
 
@@ -189,7 +191,12 @@ def _of_set(
     change = size * where.change(vector if basis is None else basis @ vector, len(members))
     if size * value <= _uncertain(found, change):
         return Margin(words, np.zeros(1), change, _phrases(found, (change * found.scale)[None, :]), unresolved=True)
-    return Margin(words, np.array([size * value]), change)
+    from estim.probe.words import phrase
+
+    # As a direction: its largest part 1.
+    leading = change[int(np.argmax(np.abs(change * found.scale)))]
+    hardest = phrase(change / leading, found.names, found.scale) if where.dimension > 1 else ""
+    return Margin(words, np.array([size * value]), change, hardest=hardest)
 
 
 def _uncertain(found: "Sensitivity", change: Array) -> float:

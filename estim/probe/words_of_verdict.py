@@ -88,13 +88,18 @@ def _blind(said: Said) -> str:
     if said.power < said.wanted:
         return (
             f"No change was detected (p = {said.p_value:.2g}), but {margin.words} would have been detected with "
-            f"probability {said.power:.3g} only, below {said.wanted:g}: the silence proves nothing."
+            f"probability {said.power:.3g} only, below {said.wanted:g}{_along(margin)}: the silence proves nothing."
         )
     return (
         f"The shift is too small for a change (p = {said.p_value:.2g}) and too large to reject {margin.words} "
         f"(equivalence p = {said.equivalence_p_value:.2g} above {said.alarm:.3g}), which would have been detected with "
         f"probability {said.power:.3g}."
     )
+
+
+def _along(margin: Margin) -> str:
+    """Name what new inputs should show."""
+    return f" (hardest to see along {margin.hardest})" if margin.hardest else ""
 
 
 def prescribe(outcome: Outcome, said: Said) -> str:

@@ -43,6 +43,7 @@ class TestOutcome:
         verdict = linear.judge(np.zeros(12), smallest_change=0.1)
         assert verdict.power < 0.1
         assert "the silence proves nothing" in verdict.reason
+        assert "hardest to see along" in verdict.reason
         assert f"{verdict.repeats_needed} repeats in place of 1" in verdict.prescription
 
     def test_between_the_two_it_is_blind_though_the_power_suffices(self):
