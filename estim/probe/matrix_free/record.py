@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
+    from estim.probe.verdict import Verdict
+
 Array = npt.NDArray[np.float64]
 
 
@@ -97,6 +99,11 @@ class ModelSensitivity(Record):
         found = {status: self.status.count(status) for status in Status}
         found[Status.UNRESOLVED] += self.parameters - len(self.status)
         return found
+
+    @property
+    def noiseless(self) -> Array:
+        """Combinations of readings without noise, (0, readings): there are none here."""
+        return np.zeros((0, self.readings))
 
     @property
     def resolved(self) -> int:
@@ -206,6 +213,43 @@ class ModelSensitivity(Record):
         shift = self.shift(readings_shift)
         needed = detectable_shift(self.resolved, _probability(power), _probability(confidence_level))
         return math.inf if shift == 0.0 else needed / shift
+
+    def judge(
+        self,
+        observed_shift: Any,
+        *,
+        smallest_shift: npt.ArrayLike,
+        baseline: str = "known",
+        confidence_level: float = 0.95,
+        power: float = 0.8,
+        absolute_sigma: bool = True,
+    ) -> "Verdict":
+        """Say whether the model changed, is equivalent, or could have changed unseen.
+
+        Parameters
+        ----------
+        observed_shift : array_like, shape (readings,), or pair (before, after)
+            As for `Sensitivity.judge`, whose tests these are.
+        smallest_shift : array_like, shape (readings,)
+            What the smallest change of interest shifts the readings by, in their units.
+        baseline, confidence_level, power, absolute_sigma
+            As for `Sensitivity.judge`.
+
+        Returns
+        -------
+        Verdict
+
+        Raises
+        ------
+        TypeError, ValueError
+            When an argument does not fit.
+        """
+        from estim.probe.matrix_free.judge import judge_shift
+
+        return judge_shift(
+            self, observed_shift, smallest_shift, baseline=baseline, confidence_level=confidence_level, power=power,
+            absolute_sigma=absolute_sigma,
+        )  # fmt: skip
 
     def by_group(self) -> "DataFrame":
         """Return, for each group of tensors with the others held fixed, what is seen of it.

@@ -1,0 +1,39 @@
+"""The verdict on a shift of the readings of a model too large for single parameters."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from estim.probe.judge import check_power, decide, project
+from estim.probe.margin import Margin
+from estim.probe.observed import noise_factor, observe
+from estim.probe.verdict import Verdict
+
+if TYPE_CHECKING:
+    from estim.probe.matrix_free.record import ModelSensitivity
+
+_WORDS = "the change that shifts the readings as given"
+
+
+def judge_shift(
+    found: "ModelSensitivity",
+    observed_shift: Any,
+    smallest_shift: Any,
+    *,
+    baseline: str,
+    confidence_level: float,
+    power: float,
+    absolute_sigma: bool,
+) -> Verdict:
+    """Return the verdict of `ModelSensitivity.judge`, by the core of `Sensitivity.judge`: it needs the readings only."""
+    check_power(power, confidence_level)
+    seen: Any = found  # the readings, their noise and the readout are what is asked of it
+    observed = observe(seen, observed_shift, baseline, absolute_sigma)
+    in_noise = noise_factor(seen, observed)
+    shift = found.shift(smallest_shift)
+    hidden = {} if shift > 0.0 else {"unseen": (_WORDS,), "unresolved": True}
+    margin = Margin(_WORDS, np.array([shift]), None, single=True, **hidden)  # type: ignore[arg-type]
+    return decide(
+        project(seen, observed, in_noise), margin.in_units_of(in_noise), observed.repeats, observed.count,
+        confidence_level=confidence_level, power=power, notes=observed.notes,
+    )  # fmt: skip
