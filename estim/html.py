@@ -102,7 +102,7 @@ def _facts(result: "Sensitivity") -> str:
     counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
     hints = "".join(f"<li>{html.escape(text)}</li>" for text in _hints(result))
     return (
-        f"<p>{result.readings} readings of {len(result.input_share)} inputs, {len(result.names)} parameters: "
+        f"<p>{result.readings} readings of {int(result.inputs.max()) + 1} inputs, {len(result.names)} parameters: "
         f"{html.escape(counts)}. {_noise(result)}"
         f"Derivatives: {html.escape(result.derivative)}. Resolution {result.resolution:.2e}.</p><ul>{hints}</ul>"
     )

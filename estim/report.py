@@ -123,11 +123,9 @@ def input_frame(result: "Sensitivity") -> "DataFrame":
     """Return one row an input and one column a resolved direction."""
     from pandas import DataFrame, Index, RangeIndex
 
-    resolved = result.resolved
-    rows = Index(range(len(result.input_share)), name="input")
-    return DataFrame(
-        result.input_share[:, :resolved], index=rows, columns=RangeIndex(1, resolved + 1, name="direction")
-    )
+    share = result.input_share[:, : result.resolved]
+    rows, columns = Index(range(len(share)), name="input"), RangeIndex(1, share.shape[1] + 1, name="direction")
+    return DataFrame(share, index=rows, columns=columns)
 
 
 def _modulo(gauge: int) -> str:

@@ -14,7 +14,7 @@ from estim.probe.noise import Whitening, whitening
 from estim.probe.proven import exact_null_space, gauge_rows, without
 from estim.probe.readout import measured
 from estim.probe.record import Sensitivity, Status
-from estim.probe.shares import groups_alone, shares_of_inputs
+from estim.probe.shares import carriers_of, groups_alone
 from estim.probe.words import combinations, noise_phrase
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def assemble(
         *[Status.GAUGE] * len(gauge),
     ]
     norms = condensed.column_norms()
-    share, carriers, unshared = shares_of_inputs(jacobian, noise, found, probed.inputs)
+    readout = measured(jacobian, noise, found)
+    carriers, unshared = carriers_of(found, readout)
     group_names, group_table = groups_alone(condensed, probed.groups, gauge, found)
     blind = np.concatenate([unresolved, null])
     return Sensitivity(
@@ -77,12 +78,12 @@ def assemble(
         raw_singular_values=_raw(condensed, found),
         standard_errors=_standard_errors(found),
         column_norms=norms,
-        input_share=share,
+        inputs=probed.inputs,
         carriers=carriers,
         group_names=group_names,
         group_table=group_table,
         readings=len(jacobian),
-        **measured(jacobian, noise, found),
+        **readout,
         repeats=int(repeats),
         repeat_correlation=float(repeat_correlation),
         relative_norm=probed.relative_norm,

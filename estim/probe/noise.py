@@ -65,21 +65,6 @@ class Whitening:
         """Bound the error of `known`, given that of the matrix."""
         return np.asarray(np.abs(self.noiseless) @ error if self.noiseless.ndim == 2 else error[self.noiseless])
 
-    def contributions(self, moved: Array) -> Array:
-        """Return each reading's part in ||W v||^2, for moved = J V, one column a direction v; parts can be negative."""
-        if self.forward is None:
-            return np.square(moved * self.scale[:, None])
-        return np.asarray(moved * (self.forward.T @ (self.forward @ moved)))
-
-    def known_contributions(self, moved: Array) -> Array:
-        """Return each reading's part in what is known without noise of the same."""
-        squares = np.square(self.known(moved))
-        if self.noiseless.ndim == 2:
-            return np.asarray(np.abs(self.noiseless.T) @ squares)
-        parts = np.zeros_like(moved)
-        parts[self.noiseless] = squares
-        return parts
-
 
 def norms_of(matrix: Array) -> Array:
     """Return the column norms without overflow or underflow, and without a copy of the matrix."""

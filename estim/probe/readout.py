@@ -16,21 +16,29 @@ _BLOCK = 256
 
 def measured(jacobian: Array, noise: Whitening, found: Directions) -> dict[str, Array]:
     """Return the fields of the record that turn readings into coordinates along its directions."""
+    known = int(np.isinf(found.singular_values[: found.rank]).sum())
+    columns, weights = found.moved.columns, found.moved.weights
+    if columns is None:
+        columns, weights = jacobian, weights / found.scale[:, None]
+    fixed = noise.known(columns) @ weights[:, :known]
     return {
         "whitening": noise.scale if noise.forward is None else noise.forward,
         "noiseless": np.zeros((0, len(jacobian))) if noise.forward is None else noise.noiseless,
-        "readout": readout_of(jacobian, noise, found),
+        "known_readout": fixed / norms_of_columns(fixed),
+        "readout": readout_of(columns, weights[:, known:], noise),
     }
 
 
-def readout_of(jacobian: Array, noise: Whitening, found: Directions) -> Array:
+def readout_of(columns: Array, weights: Array, noise: Whitening) -> Array:
     """Return the left singular vectors of the whitened Jacobian, for resolved directions that noise blurs.
 
     Parameters
     ----------
-    jacobian : ndarray, shape (readings, parameters)
+    columns : ndarray, shape (readings, columns)
+        The Jacobian, or others that span the same.
+    weights : ndarray, shape (columns, resolved noisy directions)
+        Their weights in each vector, before whitening and up to its length.
     noise : Whitening
-    found : Directions
 
     Returns
     -------
@@ -43,23 +51,19 @@ def readout_of(jacobian: Array, noise: Whitening, found: Directions) -> Array:
     Where the vectors are known more roughly than orthonormality, they are made so from the strongest on: a column is
     then as accurate as the Jacobian's own error leaves that direction.
     """
-    known = int(np.isinf(found.singular_values[: found.rank]).sum())
-    columns, weights = found.moved.columns, found.moved.weights[:, known:]
-    if columns is None:
-        columns, weights = jacobian, weights / found.scale[:, None]
     moved = np.empty((len(noise.scale), weights.shape[1]))
     if noise.forward is not None:
         moved[:] = noise.forward @ (columns @ weights)
     else:
         for start in range(0, len(columns), _BLOCK):
             part = slice(start, start + _BLOCK)
-            moved[part] = (columns[part] @ weights) * noise.scale[part, None]
+            np.matmul(columns[part] * noise.scale[part, None], weights, out=moved[part])
     if not moved.shape[1]:
         return moved
     moved /= norms_of_columns(moved)
     defect = moved.T @ moved
     defect[np.diag_indices_from(defect)] -= 1.0
-    return moved if np.abs(defect).max() <= _ORTHONORMAL else _orthonormal(moved)
+    return moved if max(defect.max(), -defect.min()) <= _ORTHONORMAL else _orthonormal(moved)
 
 
 def norms_of_columns(matrix: Array) -> Array:

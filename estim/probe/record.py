@@ -84,9 +84,8 @@ class Sensitivity(Record):
     """(parameters,) Cramer-Rao bounds for unbiased estimators; infinite where a direction not seen is involved."""
     column_norms: Array
     """(parameters,) of the whitened Jacobian: what one unit of the parameter alone moves the readings."""
-    input_share: Array
-    """(inputs, directions) share of each input in the squared singular value of a resolved direction; NaN where it may
-    be off by more than 0.01, 0 for directions not resolved."""
+    inputs: npt.NDArray[np.int64]
+    """(readings,) the input that each belongs to, numbered from 0."""
     carriers: npt.NDArray[np.int64]
     """(directions, up to 3) the readings that contribute most to a resolved direction; -1 where that is not known."""
     group_names: tuple[str, ...]
@@ -100,9 +99,12 @@ class Sensitivity(Record):
     correlated noise."""
     noiseless: Array
     """(combinations, readings) that correlated noise leaves alone; none for independent readings."""
-    readout: Array | None
+    known_readout: Array
+    """(combinations or readings without noise, directions that these fix): where a step along each of them moves these,
+    of unit length."""
+    readout: Array
     """(whitened readings, noisy resolved directions) orthonormal left singular vectors: where a step along each of
-    `directions` moves the readings. None where they were too many to hold."""
+    `directions` moves the readings."""
     repeats: int
     """Repeated measurements that one noise level stands for, averaged."""
     repeat_correlation: float
@@ -137,6 +139,20 @@ class Sensitivity(Record):
     def resolved(self) -> int:
         """How many directions stand above the resolution: SEEN and WEAK."""
         return sum(status in (Status.SEEN, Status.WEAK) for status in self.status)
+
+    @property
+    def input_share(self) -> Array:
+        """Share of each input in the squared singular value of a resolved direction, (inputs, directions).
+
+        NaN where it may be off by more than 0.01, 0 for directions not resolved. Computed anew each time: with an input
+        for each reading it is as large as the Jacobian.
+        """
+        from estim.probe.shares import shares_of_inputs
+
+        fields = ("readout", "known_readout", "whitening", "noiseless")
+        trusted = self.carriers[: self.resolved, 0] >= 0
+        share = shares_of_inputs(self.inputs, trusted, {name: getattr(self, name) for name in fields})
+        return np.pad(share, ((0, 0), (0, len(self.carriers) - self.resolved)))
 
     @property
     def noisy_resolved(self) -> int:

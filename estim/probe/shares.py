@@ -1,11 +1,12 @@
 """Who carries the information: inputs and readings, groups of parameters."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.condensed import Condensed
 from estim.probe.directions import Directions, resolve
-from estim.probe.noise import Whitening
 from estim.probe.proven import gauge_within
 
 Array = NDArray[np.float64]
@@ -14,42 +15,74 @@ Array = NDArray[np.float64]
 CARRIERS = 3
 #: Shares that may be off by more than this are not given.
 TOLERANCE = 0.01
-#: Directions at a time: as many fit in memory beside any Jacobian.
+#: Directions at a time: as many fit in memory beside any readout.
 _BLOCK = 64
 
 
-def shares_of_inputs(
-    jacobian: Array, noise: Whitening, found: Directions, inputs: NDArray[np.int64]
-) -> tuple[Array, NDArray[np.int64], tuple[str, ...]]:
-    """Return each input's share in each resolved direction, the readings that contribute most to it, and notes.
+def carriers_of(found: Directions, readout: dict[str, Array]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the readings that contribute most to each resolved direction, (directions, up to 3), and notes.
 
-    Shares that are not known are NaN, their readings -1.
+    They are -1 where shares are not known, and for directions not resolved. `readout` holds the fields of the record
+    by `estim.probe.readout.measured`.
     """
-    parameters = len(found.scale)
-    share = np.zeros((int(inputs.max()) + 1, parameters))
-    carriers = np.full((parameters, min(CARRIERS, len(jacobian))), -1, dtype=np.int64)
+    readings = readout["whitening"].shape[-1]
+    carriers = np.full((len(found.scale), min(CARRIERS, readings)), -1, dtype=np.int64)
     # Shares are squares: twice the error of what they are squares of.
     trusted = 2.0 * found.moved.error <= TOLERANCE
-    share[:, : found.rank][:, ~trusted] = np.nan
-    directions = np.flatnonzero(trusted)
-    columns, weights = found.moved.columns, found.moved.weights
-    if columns is None:
-        columns, weights = jacobian, weights / found.scale[:, None]
-    for block in np.split(directions, range(_BLOCK, len(directions), _BLOCK)):
-        moved = columns @ weights[:, block]
-        known = np.isinf(found.singular_values[block])
-        parts = noise.contributions(moved)
-        if known.any():
-            parts[:, known] = noise.known_contributions(moved[:, known])
-        parts /= parts.sum(axis=0)  # one, but for rounding
-        share[:, block] = _sums(parts, inputs, len(share))
+    for block, parts in _contributions(np.flatnonzero(trusted), **readout):
         carriers[block] = _largest(parts, carriers.shape[1])
     unknown = int(np.count_nonzero(~trusted))
     note = (
         f"{unknown} resolved directions are known too roughly for the shares of inputs in them (NaN), and the readings "
         f"that carry them, to be right to {TOLERANCE:g}.",
     )
-    return share, carriers, note if unknown else ()
+    return carriers, note if unknown else ()
+
+
+def shares_of_inputs(inputs: NDArray[np.int64], trusted: NDArray[np.bool_], readout: dict[str, Array]) -> Array:
+    """Return each input's share in each resolved direction, (inputs, resolved); NaN where not to be trusted."""
+    share = np.full((int(inputs.max()) + 1, len(trusted)), np.nan)
+    for block, parts in _contributions(np.flatnonzero(trusted), **readout):
+        share[:, block] = _sums(parts, inputs, len(share))
+    return share
+
+
+def _contributions(
+    directions: NDArray[np.intp], *, readout: Array, known_readout: Array, whitening: Array, noiseless: Array
+) -> Iterator[tuple[NDArray[np.intp], Array]]:
+    """Yield some directions at a time with each reading's part in what they move, (readings, some), adding up to 1."""
+    fixed = known_readout.shape[1] if known_readout.size else 0
+    for block in _blocks(directions[directions < fixed]):
+        parts = _parts_without_noise(known_readout[:, block], whitening, noiseless)
+        yield block, parts / parts.sum(axis=0)
+    noisy = directions[directions >= fixed]
+    back = None if whitening.ndim == 1 or not len(noisy) else _unwhitened(readout, whitening, noiseless)
+    for block in _blocks(noisy):
+        moved = readout[:, block - fixed]
+        # Of correlated readings: the movement of each, times its weight in all that is moved; it can be negative.
+        parts = np.square(moved) if back is None else back[:, block - fixed] * (whitening.T @ moved)
+        yield block, parts / parts.sum(axis=0)
+
+
+def _blocks(directions: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    return np.split(directions, range(_BLOCK, len(directions), _BLOCK)) if len(directions) else []
+
+
+def _parts_without_noise(known: Array, whitening: Array, noiseless: Array) -> Array:
+    if whitening.ndim == 2:
+        return np.asarray(np.abs(noiseless.T) @ np.square(known))
+    parts = np.zeros((len(whitening), known.shape[1]))
+    parts[whitening == 0.0] = np.square(known)
+    return parts
+
+
+def _unwhitened(readout: Array, whitening: Array, noiseless: Array) -> Array:
+    """Return what moves correlated readings so, and nothing that is known without noise."""
+    if not len(noiseless):
+        return np.asarray(np.linalg.solve(whitening, readout))
+    still = np.zeros((len(noiseless), readout.shape[1]))
+    everything = np.concatenate([whitening, noiseless])
+    return np.asarray(np.linalg.solve(everything, np.concatenate([readout, still])))
 
 
 def _sums(parts: Array, inputs: NDArray[np.int64], count: int) -> Array:

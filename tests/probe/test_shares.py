@@ -123,3 +123,30 @@ def test_shares_with_noiseless_readings_of_columns_decades_apart():
     order = [1, 0, *rng.permutation(np.arange(2, 8))]
     again = estim.Sensitivity.from_jacobian(jacobian[order], sigma)
     np.testing.assert_allclose(again.input_share, found.input_share[order], atol=1e-6)
+
+
+def test_shares_beside_a_combination_that_correlated_noise_leaves_alone():
+    """Parts of ||W v||^2 by hand: how far each reading moves, in units of its own noise, times its weight in that."""
+    rng = np.random.default_rng(5)
+    units = 10.0 ** np.array([3.0, -3.0, 0.0, 1.0, -2.0, 0.0])
+    root = units[:, None] * rng.normal(size=(6, 5))  # one combination of the six readings has no noise
+    jacobian = units[:, None] * rng.normal(size=(6, 3))
+    found = estim.Sensitivity.from_jacobian(jacobian, root @ root.T)
+    assert np.isinf(found.scaled_singular_values).tolist() == [True, False, False]
+    sd = np.linalg.norm(root, axis=1)[:, None]
+    moved = jacobian @ found.directions[1:].T / sd
+    inverse = np.linalg.pinv(root / sd)
+    parts = moved * (inverse.T @ (inverse @ moved))
+    np.testing.assert_allclose(found.input_share[:, 1:], parts / parts.sum(axis=0), atol=1e-9)
+    np.testing.assert_allclose(found.input_share.sum(axis=0), 1.0, rtol=1e-12)
+    again = estim.Sensitivity.from_json(found.to_json())
+    np.testing.assert_array_equal(again.input_share, found.input_share)
+
+
+def test_the_record_holds_no_share_of_every_reading():
+    """With an input for each reading the shares are as large as the Jacobian, and follow from the readout."""
+    found = estim.Sensitivity.from_jacobian(np.random.default_rng(0).normal(size=(50, 7)), 0.1)
+    held = sum(value.size for value in vars(found).values() if isinstance(value, np.ndarray))
+    assert "input_share" not in found.to_dict()
+    assert held < 2 * 50 * 7
+    np.testing.assert_allclose(found.input_share, np.square(found.readout), rtol=1e-12)
