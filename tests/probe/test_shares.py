@@ -126,18 +126,16 @@ def test_shares_with_noiseless_readings_of_columns_decades_apart():
 
 
 def test_shares_beside_a_combination_that_correlated_noise_leaves_alone():
-    """Parts of ||W v||^2 by hand: how far each reading moves, in units of its own noise, times its weight in that."""
+    """Each reading moves by no more than the noise can, and its part is that movement times its weight."""
     rng = np.random.default_rng(5)
     units = 10.0 ** np.array([3.0, -3.0, 0.0, 1.0, -2.0, 0.0])
     root = units[:, None] * rng.normal(size=(6, 5))  # one combination of the six readings has no noise
     jacobian = units[:, None] * rng.normal(size=(6, 3))
     found = estim.Sensitivity.from_jacobian(jacobian, root @ root.T)
     assert np.isinf(found.scaled_singular_values).tolist() == [True, False, False]
-    sd = np.linalg.norm(root, axis=1)[:, None]
-    moved = jacobian @ found.directions[1:].T / sd
-    inverse = np.linalg.pinv(root / sd)
-    parts = moved * (inverse.T @ (inverse @ moved))
-    np.testing.assert_allclose(found.input_share[:, 1:], parts / parts.sum(axis=0), atol=1e-9)
+    weights = found.whitening.T @ found.readout
+    parts = (root @ (root.T @ weights)) * weights  # the covariance makes movements of the weights
+    np.testing.assert_allclose(found.input_share[:, 1:], parts, atol=1e-9)
     np.testing.assert_allclose(found.input_share.sum(axis=0), 1.0, rtol=1e-12)
     again = estim.Sensitivity.from_json(found.to_json())
     np.testing.assert_array_equal(again.input_share, found.input_share)
