@@ -25,7 +25,7 @@ def judge_shift(
     power: float,
     absolute_sigma: bool,
 ) -> Verdict:
-    """Return the verdict of `ModelSensitivity.judge`, by the core of `Sensitivity.judge`: it needs the readings only."""
+    """Return the verdict of `ModelSensitivity.judge`, by the core of `Sensitivity.judge`, of readings only."""
     check_power(power, confidence_level)
     seen: Any = found  # the readings, their noise and the readout are what is asked of it
     observed = observe(seen, observed_shift, baseline, absolute_sigma)
