@@ -24,6 +24,7 @@ from estim.probe.torch.gram import Layout
 from estim.probe.torch.large import model_sensitivity, noise_of
 from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
+from estim.probe.torch.streamed import streamed_sensitivity
 from estim.probe.torch.survey import Survey, cost, layout_of, parts_of, survey
 from estim.probe.torch.untouched import untouched
 
@@ -169,9 +170,29 @@ def sensitivity_of_module(
     with opened(module, bank, asked) as (subject, batches):
         seen = survey(subject, batches, asked.nan_policy == "omit")
         size = subject.parameters.size
-        if size > DENSE or int(seen.kept.sum()) * size > ENTRIES:
+        if size <= DENSE and int(seen.kept.sum()) * size > ENTRIES:
+            return _streamed(module, bank, sigma, asked, subject, batches, seen, options)
+        if size > DENSE:
             return _large(module, bank, sigma, asked, subject, batches, seen, options)
     return assemble(probe_module(module, bank, asked), sigma, **options)
+
+
+def _streamed(
+    module: Any, bank: Any, sigma: Any, asked: Asked, subject: Subject, batches: Bank, seen: Survey,
+    options: dict[str, Any],
+) -> Sensitivity:  # fmt: skip
+    """Make the record of a small module on a bank too large for its Jacobian."""
+    noise = noise_of(sigma, seen, options["repeats"], options["repeat_correlation"])
+    layout, vector = layout_of(subject, batches, seen), _vector(subject.parameters, asked)
+    kind = subject.parameters.tensors[0].dtype
+    if kind == torch.float64:
+        return streamed_sensitivity(
+            subject, layout, seen, vector, sigma, noise, None, tuple(subject.notes), **options
+        )  # fmt: skip
+    with opened(module, bank, replace(asked, dtype=torch.float64)) as (copied, others):
+        double = copied, parts_of(others, seen)
+        notes = (*subject.notes, _precision(kind, True))
+        return streamed_sensitivity(subject, layout, seen, vector, sigma, noise, double, notes, **options)
 
 
 def _large(

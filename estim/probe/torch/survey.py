@@ -16,6 +16,8 @@ from estim.probe.torch.readings import Subject
 from estim.probe.torch.uses import uses_of
 
 Array = npt.NDArray[np.float64]
+#: Returns a fresh iterator over parts of a bank.
+Parts = Callable[[], Iterator[Any]]
 
 #: Inputs in a part of the bank, whose graph is held.
 INPUTS = 32
@@ -106,7 +108,7 @@ def _selected(batch: Any, indices: Any) -> Any:
     return batch if indices is None else mapped(batch, lambda tensor: tensor[indices])
 
 
-def parts_of(bank: Bank, seen: Survey) -> Callable[[], Iterator[Any]]:
+def parts_of(bank: Bank, seen: Survey) -> Parts:
     """Return what goes through a bank in parts, small where its inputs do not depend on each other."""
 
     def parts() -> Iterator[Any]:
