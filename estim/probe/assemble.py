@@ -10,10 +10,11 @@ from estim.probe.arguments import real_number, reals
 from estim.probe.condensed import Condensed, condense
 from estim.probe.directions import Directions, resolve
 from estim.probe.floors import floors
-from estim.probe.noise import Whitening, whitening
+from estim.probe.noise import Whitening, noise_of
 from estim.probe.proven import exact_null_space, gauge_rows, without
 from estim.probe.readout import measured
 from estim.probe.record import Sensitivity, Status
+from estim.probe.rough import without_rough
 from estim.probe.shares import carriers_of, groups_alone
 from estim.probe.words import combinations, noise_phrase
 
@@ -83,6 +84,7 @@ def assemble(
         group_names=group_names,
         group_table=group_table,
         readings=len(jacobian),
+        left_out=np.setdiff1d(np.arange(probed.total), probed.kept),
         **readout,
         repeats=int(repeats),
         repeat_correlation=float(repeat_correlation),
@@ -115,16 +117,6 @@ def _beyond_counting(readings: int, parameters: int, proven: int) -> tuple[str, 
         f"{readings} readings see at most {readings} directions: at least {beyond} of the unresolved ones are beyond "
         "them, whatever the digits; only other inputs can help.",
     )
-
-
-def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: float) -> Whitening:
-    """Return the whitening of the readings that are left, where some were NaN and left out."""
-    values = sigma.covariance if hasattr(sigma, "covariance") else sigma
-    if len(probed.kept) < probed.total:
-        given = np.asarray(values)
-        if given.ndim and given.shape[0] == probed.total:
-            values = given[np.ix_(*[probed.kept] * given.ndim)]
-    return whitening(values, len(probed.jacobian), repeats, repeat_correlation)
 
 
 def _comparable(norms: Array) -> Array:
@@ -267,4 +259,6 @@ def from_jacobian(
 
         noise = noise_of(probed, sigma, options["repeats"], options["repeat_correlation"])
         certified = matrix_directions(probed, noise, digits)
+    else:
+        probed, sigma = without_rough(probed, sigma, options["repeats"], options["repeat_correlation"])
     return assemble(probed, sigma, certified=certified, **options)

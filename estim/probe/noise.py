@@ -7,12 +7,15 @@ notation: Sigma = covariance of the readings; W = Sigma^(-1/2) J; E error bound 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.arguments import real_number, reals
+
+if TYPE_CHECKING:
+    from estim.probe.models import Probed
 
 Array = NDArray[np.float64]
 
@@ -106,6 +109,16 @@ def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: f
     if values.ndim == 2:
         return _correlated(values, readings, gain)
     return _independent(values, readings, gain)
+
+
+def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: float) -> Whitening:
+    """Return the whitening of the readings that are left, where some were NaN and left out."""
+    values = sigma.covariance if hasattr(sigma, "covariance") else sigma
+    if len(probed.kept) < probed.total:
+        given = np.asarray(values)
+        if given.ndim and given.shape[0] == probed.total:
+            values = given[np.ix_(*[probed.kept] * given.ndim)]
+    return whitening(values, len(probed.jacobian), repeats, repeat_correlation)
 
 
 def _variance_of_mean(repeats: int, correlation: float) -> float:

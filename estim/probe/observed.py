@@ -91,20 +91,35 @@ def _side(found: "Sensitivity", values: Any) -> Side:
     if array.dtype.kind not in "biufc":
         msg = f"observed_shift must be numbers; got dtype {array.dtype}"
         raise TypeError(msg)
+    array = _of_those_left(found, array)
     if not np.isfinite(array).all():
         msg = "observed_shift must be finite"
         raise ValueError(msg)
     size = array.size * (2 if array.dtype.kind == "c" else 1)
     repeated = array.ndim > 1 and size != found.readings and size == len(array) * found.readings
     if size != found.readings and not repeated:
+        whole = f" (or of all {found.readings + len(found.left_out)})" if len(found.left_out) else ""
         msg = (
-            f"observed_shift must have one entry for each of the {found.readings} readings, or be a pair "
+            f"observed_shift must have one entry for each of the {found.readings} readings{whole}, or be a pair "
             f"(before, after) of shapes (readings,) or (repeats, readings); got shape {array.shape}"
         )
         raise ValueError(msg)
     rows = array.reshape(len(array) if repeated else 1, -1)
     rows = np.concatenate([rows.real, rows.imag], axis=1) if rows.dtype.kind == "c" else rows.astype(np.float64)
     return Side(rows, len(rows) if repeated else found.repeats)
+
+
+def _of_those_left(found: "Sensitivity", array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Take out the readings that the record leaves out, where all are given."""
+    parts = 2 if array.dtype.kind == "c" else 1
+    total = found.readings + len(found.left_out)
+    repeated = array.ndim > 1 and array.size * parts == len(array) * total
+    rows = len(array) if repeated else 1
+    if not len(found.left_out) or array.size * parts != rows * total:
+        return array
+    flat = array.reshape(rows, -1)
+    every = np.concatenate([flat.real, flat.imag], axis=1) if parts == 2 else flat
+    return np.delete(every, found.left_out, axis=1)
 
 
 def noise_factor(found: "Sensitivity", seen: Observation) -> float:

@@ -94,6 +94,8 @@ class Sensitivity(Record):
     """(named groups, 6): parameters, dimension seen, best floor, worst floor, share of information, gauge within."""
     readings: int
     """Their number."""
+    left_out: npt.NDArray[np.int64]
+    """(readings left out,) their places among all: not finite, or with derivatives known too roughly."""
     whitening: Array
     """(readings,) 1 / sd of each reading, averaged over the repeats, 0 for one without noise; (whitened, readings) for
     correlated noise."""

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from estim.attention import Network
-from estim.probe.assemble import assemble, certified_directions, noise_of
+from estim.probe.assemble import assemble, certified_directions
 from estim.probe.batches import Batches, joined
 from estim.probe.kinds import is_torch_module, require_left_out
 from estim.probe.models import probe
+from estim.probe.noise import noise_of
 from estim.probe.record import Sensitivity
+from estim.probe.rough import without_rough
 from estim.streams import Seed, generator
 
 if TYPE_CHECKING:
@@ -149,6 +151,8 @@ def sensitivity(
     if digits is not None:
         noise = noise_of(probed, sigma, repeats, repeat_correlation)
         certified = certified_directions(model, joined(bank) if isinstance(bank, Batches) else bank, noise, digits)
+    else:
+        probed, sigma = without_rough(probed, sigma, repeats, repeat_correlation)
     return assemble(
         probed, sigma, symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation,
         smallest_change=smallest_change, rtol=rtol, atol=atol, certified=certified,
