@@ -6,11 +6,14 @@ degrees of freedom, noncentrality shift^2. With the variance estimated from nu d
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
 
 #: So many standard deviations beyond the critical value the power is 1 to the last bit.
 _CERTAIN = 1e3
@@ -19,6 +22,7 @@ _FARTHEST = 1e150
 _NEAREST = 1e-12
 
 
+@lru_cache(maxsize=64)  # roots of the power ask for the same one dozens of times
 def critical_value(degrees: int, level: float, noise_degrees: float = math.inf) -> float:
     """Return what z'z, over the variance known or estimated, exceeds with probability `level` without a change."""
     from scipy import stats
@@ -82,19 +86,17 @@ def detectable_shift(degrees: int, power: float, confidence_level: float, noise_
     )
 
 
-def first_reaching(rising: Callable[[float], float], target: float) -> float:
-    """Return where a rising function of a positive number reaches the target; infinite if never."""
+def first_reaching(
+    rising: Callable[[float], float], target: float, *, start: float = _NEAREST, rtol: float = 4.0 * EPS
+) -> float:
+    """Return where a rising function of a positive number, from `start` on, reaches the target; infinite if never."""
     from scipy import optimize
 
-    low, high = _NEAREST, 1.0
-    if rising(low) >= target:
-        return low
+    if rising(start) >= target:
+        return start
+    low, high = start, max(1.0, 2.0 * start)
     while rising(high) < target:
         low, high = high, 2.0 * high
         if high > _FARTHEST:
             return math.inf
-    return float(
-        optimize.brentq(
-            lambda place: rising(place) - target, low, high, xtol=1e-14 * high, rtol=4.0 * np.finfo(float).eps
-        )
-    )
+    return float(optimize.brentq(lambda place: rising(place) - target, low, high, xtol=1e-14 * high, rtol=rtol))

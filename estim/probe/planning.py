@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.change import change_powers, critical_value, first_reaching
+from estim.probe.change import EPS, change_powers, critical_value, first_reaching
 from estim.probe.equivalence import EquivalenceTest
 
 Array = npt.NDArray[np.float64]
@@ -63,7 +63,9 @@ class Situation:
         factor = first_reaching(short.detected, self.power)
         if math.isinf(factor) or short.equivalent(factor) >= self.power:
             return factor
-        return first_reaching(short.equivalent, self.power)
+        # The probability itself is known to no more with estimated noise.
+        exact = math.isinf(self.noise_degrees)
+        return first_reaching(short.equivalent, self.power, start=factor, rtol=4.0 * EPS if exact else 1e-7)
 
     def _possible(self) -> bool:
         return self.degrees > 0 and bool((self.shifts > 0.0).any()) and self.power < self.most()
