@@ -8,7 +8,7 @@ notation: M readings, K = J J^T, block = some columns of J, (M, columns).
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from scipy.linalg import blas
 
+from estim.probe.matrix_free.passes import Grams
 from estim.probe.torch.capture import Factors, factors_of
 from estim.probe.torch.dense import taken_back
 from estim.probe.torch.readings import Subject, explained
@@ -52,18 +53,6 @@ class Layout:
     """Bytes of a block."""
     held: float = 0.0
     """Bytes of the factors of a segment."""
-
-
-@dataclass
-class Grams:
-    """The Gram matrix of each group, and how well it is known."""
-
-    groups: dict[str, Any]
-    """(M, M) float64 each; M' for M where rows were transformed."""
-    rounding: dict[str, float]
-    """Norm of the error of each over its trace, seen in a sample."""
-    by_rows: tuple[str, ...]
-    """Tensors whose rows took a backward pass each."""
 
 
 def grams_of(
@@ -319,12 +308,3 @@ def _upper_product(block: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         return block @ block.T
     product(1.0, block.numpy().T, trans=1, c=out.numpy(), overwrite_c=1)
     return out
-
-
-def progress_bar(total: int, shown: bool) -> Any:
-    """Return a bar over parameters, or nothing."""
-    if not shown:
-        return nullcontext()
-    from tqdm import tqdm
-
-    return tqdm(total=total, desc="sensitivity", unit="parameter", unit_scale=True)

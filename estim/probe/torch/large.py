@@ -1,105 +1,56 @@
-"""The record of a large module: Gram matrices first, again where they hide too much, then spectra and shares."""
+"""The record of a large module, by passes over its gradients that torch takes."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from scipy.linalg import solve_triangular
 
+from estim.probe.matrix_free import large
+from estim.probe.matrix_free.passes import Grams
 from estim.probe.matrix_free.record import ModelSensitivity
-from estim.probe.matrix_free.spectrum import (
-    Gram,
-    Spectrum,
-    error_norm,
-    hidden,
-    preconditioner,
-    shares,
-    spectrum_of,
-    whitened,
-)
-from estim.probe.noise import Whitening, whitening
-from estim.probe.record import Status
-from estim.probe.torch.gram import Grams, Layout, combined_rows, grams_of, progress_bar
+from estim.probe.noise import Whitening
+from estim.probe.torch.gram import Layout, combined_rows, grams_of
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey
 
 Array = npt.NDArray[np.float64]
 
 
-class Found:
-    """Spectra of the whole, under "", and of each group, with the error of each."""
+@dataclass(frozen=True)
+class TorchPasses:
+    """A module with its bank."""
 
-    def __init__(self, grams: Grams, noise: Whitening, relative: dict[str, float], most: dict[str, int]) -> None:
-        self.noise, self.most, self.by_rows = noise, most, grams.by_rows
-        self.matrices, self.rounding = dict(grams.groups), dict(grams.rounding)
-        sizes = {name: np.sqrt(np.maximum(np.diagonal(matrix), 0.0)) for name, matrix in grams.groups.items()}
-        sizes[""] = np.sqrt(sum(np.square(size) for size in sizes.values()))
-        self.errors = {name: error_norm(size, relative[name], noise) for name, size in sizes.items()}
-        self.grams: dict[str, Gram] = {}
-        self.spectra: dict[str, Spectrum] = {}
-        self._take(grams.groups, None, 0.0)
+    subject: Subject
+    layout: Layout
 
-    def _take(self, groups: dict[str, Array], factor: Array | None, shift: float) -> None:
-        for name, matrix in groups.items():
-            if factor is None:
-                self.grams[name] = whitened(matrix, self.rounding[name], self.noise)
-            else:
-                self.grams[name] = Gram(matrix, self.rounding[name] * float(np.trace(matrix)), factor, shift)
-            self.spectra[name] = spectrum_of(self.grams[name], vectors=False)
-        whole = Gram(
-            np.sum([gram.matrix for name, gram in self.grams.items() if name], axis=0),
-            float(sum(gram.slack for name, gram in self.grams.items() if name)), factor, shift,
-        )  # fmt: skip
-        self.grams[""] = whole
-        self.spectra[""] = spectrum_of(whole)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(tensors,)."""
+        return self.subject.parameters.names
 
-    def hiding(self) -> frozenset[str]:
-        """Return the groups in whose Gram matrix rounding hides what the Jacobian's own error would not."""
-        names = {name for name, found in self.spectra.items() if hidden(found, self.errors[name], self.most[name])}
-        return frozenset(self.matrices) if "" in names else frozenset(names)
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """(tensors,)."""
+        return tuple(tensor.numel() for tensor in self.subject.parameters.tensors)
 
-    def replaced(self, grams: Grams, factor: Array | None, shift: float) -> None:
-        """Take the Gram matrices of a second pass: of some groups, or of all groups with transformed rows."""
-        self.rounding |= grams.rounding
-        self._take(grams.groups, factor, shift)
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """(tensors,)."""
+        return self.subject.parameters.groups
 
-    def resolution(self, name: str) -> float:
-        """Return what a singular value must exceed."""
-        return max(self.errors[name], self.spectra[name].smallest)
+    @property
+    def dtype(self) -> str:
+        """The module's."""
+        return str(self.subject.parameters.tensors[0].dtype).removeprefix("torch.")
 
+    def grams(self, **options: Any) -> Grams:
+        """Return the Gram matrices, as `grams_of`."""
+        return grams_of(self.subject, self.layout, **options)
 
-def found_by_gram(
-    subject: Subject, layout: Layout, noise: Whitening, relative: dict[str, float], progress: bool
-) -> tuple[Found, str]:
-    """Return the spectra, and how they were come by."""
-    size = subject.parameters.size
-    kind = subject.parameters.tensors[0].dtype
-    sizes = dict.fromkeys(subject.parameters.groups, 0)
-    for group, tensor in zip(subject.parameters.groups, subject.parameters.tensors, strict=True):
-        sizes[group] += tensor.numel()
-    most = {name: min(count, len(noise.scale)) for name, count in {"": size, **sizes}.items()}
-    with progress_bar(size, progress) as bar:
-        first = grams_of(subject, layout, tick=bar.update if bar is not None else None)
-    found = Found(first, noise, relative, most)
-    short = str(kind).removeprefix("torch.")
-    path = f"Gram matrix of the readings' gradients in {short}, added up in float64"
-    again = found.hiding()
-    if not again:
-        return found, f"{path}: one pass"
-    again = again if kind != torch.float64 else frozenset(found.matrices)
-    which = "all" if len(again) == len(found.matrices) else f"{len(again)} of {len(found.matrices)}"
-    said = f"{path}; a second pass for {which} groups, where its rounding hid more than the Jacobian's error does"
-    with progress_bar(sum(sizes[name] for name in again), progress) as bar:
-        tick = bar.update if bar is not None else None
-        if kind != torch.float64:
-            found.replaced(grams_of(subject, layout, only=again, double=True, tick=tick), None, 0.0)
-            return found, f"{said}: multiplied in float64"
-        factor, shift = preconditioner(found.grams[""])
-        forward = np.diag(noise.scale) if noise.forward is None else noise.forward
-        transform = solve_triangular(factor, forward, lower=True)
-        found.replaced(grams_of(subject, layout, transform=transform, tick=tick), factor, shift)
-    return found, f"{said}: shifted Cholesky QR"
+    def combined_rows(self, combinations: Array, tick: Any = None) -> Array:
+        """Return combinations of the rows."""
+        return combined_rows(self.subject, self.layout, combinations, tick)
 
 
 def model_sensitivity(
@@ -111,115 +62,17 @@ def model_sensitivity(
     *,
     repeats: int,
     repeat_correlation: float,
-    smallest_change: float | None,
-    inputs: npt.NDArray[np.int64],
-    keep: int,
-    progress: bool,
     notes: tuple[str, ...],
+    **options: Any,
 ) -> ModelSensitivity:
     """Return the record of a module through Gram matrices."""
-    noise = noise_of(sigma, seen, repeats, repeat_correlation)
-    found, path = found_by_gram(subject, layout, noise, relative, progress)
-    names = tuple(dict.fromkeys(subject.parameters.groups))
-    whole, most = found.spectra[""], found.most[""]
-    resolution = found.resolution("")
-    rank = int(np.count_nonzero(whole.values[:most] > resolution))
-    weak = 0 if smallest_change is None else int(np.count_nonzero(whole.values[:rank] * smallest_change < 1.0))
-    status = [Status.SEEN] * (rank - weak) + [Status.WEAK] * weak + [Status.UNRESOLVED] * (most - rank)
-    share = shares(whole.left, whole.values[:rank], [found.grams[name] for name in names])
-    table = [_row(found, name, subject, share[k]) for k, name in enumerate(names)]
-    readout = whole.left[:, :rank]
-    kept, directions = _kept(subject, layout, whole, rank, noise, keep, progress)
-    said = [*subject.notes, *notes]
-    if found.by_rows:
-        said.append(f"a backward pass for each reading was taken for {', '.join(found.by_rows)}")
-    beyond = subject.parameters.size - len(noise.scale)
-    if beyond > 0:
-        said.append(
-            f"{len(noise.scale)} readings see at most as many directions: {beyond} of the "
-            f"{subject.parameters.size} are beyond them, whatever the digits; only other inputs can help."
-        )
-    return ModelSensitivity(
-        names=subject.parameters.names,
-        sizes=np.array([tensor.numel() for tensor in subject.parameters.tensors], dtype=np.int64),
-        groups=subject.parameters.groups,
-        singular_values=whole.values[:most],
-        errors=(whole.slack + found.errors[""])[:most],
-        status=tuple(status),
-        resolution=resolution,
-        jacobian_error=found.errors[""],
-        input_share=_input_share(readout, noise, inputs),
-        group_names=names,
-        group_table=np.array(table),
-        group_singular_values=np.array([_padded(found.spectra[name], found.most[name], most) for name in names]),
-        group_resolution=np.array([found.resolution(name) for name in names]),
-        group_share=share,
-        kept=kept,
-        directions=directions,
-        readings=len(seen.readings[seen.kept]),
-        whitening=noise.scale if noise.forward is None else noise.forward,
-        readout=readout,
-        repeats=repeats,
-        repeat_correlation=float(repeat_correlation),
-        smallest_change=smallest_change,
-        derivative=f"autograd in {str(subject.parameters.tensors[0].dtype).removeprefix('torch.')}",
-        path=path,
-        notes=tuple(dict.fromkeys(said)),
-    )
+    passes, noise = TorchPasses(subject, layout), noise_of(sigma, seen, repeats, repeat_correlation)
+    return large.model_sensitivity(
+        passes, noise, relative, derivative=f"autograd in {passes.dtype}", repeats=repeats,
+        repeat_correlation=repeat_correlation, notes=(*subject.notes, *notes), **options,
+    )  # fmt: skip
 
 
 def noise_of(sigma: Any, seen: Survey, repeats: int, repeat_correlation: float) -> Whitening:
     """Return the whitening of the readings that are left; noiseless ones are refused."""
-    values = sigma.covariance if hasattr(sigma, "covariance") else sigma
-    given = np.asarray(values)
-    if given.ndim and given.shape[0] == len(seen.kept) and not seen.kept.all():
-        values = given[np.ix_(*[np.flatnonzero(seen.kept)] * given.ndim)]
-    noise = whitening(values, int(seen.kept.sum()), repeats, repeat_correlation)
-    if len(noise.noiseless) or (noise.forward is None and not (noise.scale > 0.0).all()):
-        msg = "sigma must be positive for every reading of a model this large; got readings without noise"
-        raise ValueError(msg)
-    return noise
-
-
-def _padded(found: Spectrum, count: int, length: int) -> Array:
-    values = np.zeros(length)
-    values[:count] = found.values[:count]
-    return values
-
-
-def _row(found: Found, name: str, subject: Subject, share: Array) -> tuple[float, ...]:
-    values = found.spectra[name].values[: found.most[name]]
-    rank = int(np.count_nonzero(values > found.resolution(name)))
-    size = sum(
-        tensor.numel()
-        for group, tensor in zip(subject.parameters.groups, subject.parameters.tensors, strict=True)
-        if group == name
-    )
-    best = 1.0 / values[0] if rank else np.inf
-    worst = 1.0 / values[size - 1] if rank == size else np.inf
-    return size, rank, best, worst, float(share.mean()) if share.size else 0.0, 0
-
-
-def _input_share(readout: Array, noise: Whitening, inputs: npt.NDArray[np.int64]) -> Array:
-    """Return the share of each input in each direction; with correlated noise, of each reading's part in W v."""
-    if noise.forward is None:
-        parts = np.square(readout)
-    else:
-        parts = (np.linalg.pinv(noise.forward) @ readout) * (noise.forward.T @ readout)
-    share = np.zeros((int(inputs.max()) + 1, readout.shape[1]))
-    np.add.at(share, inputs, parts)
-    return share
-
-
-def _kept(
-    subject: Subject, layout: Layout, whole: Spectrum, rank: int, noise: Whitening, keep: int, progress: bool
-) -> tuple[npt.NDArray[np.int64], Array | None]:
-    """Return the numbers and the unit vectors of the strongest and the weakest resolved directions."""
-    numbers = np.unique(np.r_[np.arange(min(keep, rank)), np.arange(max(rank - keep, 0), rank)]).astype(np.int64)
-    if not len(numbers):
-        return numbers, None
-    left = whole.left[:, numbers]
-    combinations = (left * noise.scale[:, None]).T if noise.forward is None else left.T @ noise.forward
-    with progress_bar(subject.parameters.size, progress) as bar:
-        found = combined_rows(subject, layout, combinations, bar.update if bar is not None else None)
-    return numbers, found / np.linalg.norm(found, axis=1, keepdims=True)
+    return large.noise_of(sigma, seen.kept, repeats, repeat_correlation)

@@ -1,0 +1,233 @@
+"""The record of a large model: Gram matrices first, again where they hide too much, then spectra and shares."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+
+from estim.probe.matrix_free.passes import Grams, Passes, progress_bar
+from estim.probe.matrix_free.record import ModelSensitivity
+from estim.probe.matrix_free.spectrum import (
+    Gram,
+    Spectrum,
+    error_norm,
+    hidden,
+    preconditioner,
+    shares,
+    spectrum_of,
+    whitened,
+)
+from estim.probe.noise import Whitening, whitening
+from estim.probe.record import Status
+
+Array = npt.NDArray[np.float64]
+
+
+class Found:
+    """Spectra of the whole, under "", and of each group, with the error of each."""
+
+    def __init__(self, grams: Grams, noise: Whitening, relative: dict[str, float], most: dict[str, int]) -> None:
+        self.noise, self.most, self.by_rows = noise, most, grams.by_rows
+        self.matrices, self.rounding = dict(grams.groups), dict(grams.rounding)
+        sizes = {name: np.sqrt(np.maximum(np.diagonal(matrix), 0.0)) for name, matrix in grams.groups.items()}
+        sizes[""] = np.sqrt(sum(np.square(size) for size in sizes.values()))
+        self.errors = {name: error_norm(size, relative[name], noise) for name, size in sizes.items()}
+        self.grams: dict[str, Gram] = {}
+        self.spectra: dict[str, Spectrum] = {}
+        self._take(grams.groups, None, 0.0)
+
+    def _take(self, groups: dict[str, Array], factor: Array | None, shift: float) -> None:
+        for name, matrix in groups.items():
+            if factor is None:
+                self.grams[name] = whitened(matrix, self.rounding[name], self.noise)
+            else:
+                self.grams[name] = Gram(matrix, self.rounding[name] * float(np.trace(matrix)), factor, shift)
+            self.spectra[name] = spectrum_of(self.grams[name], vectors=False)
+        whole = Gram(
+            np.sum([gram.matrix for name, gram in self.grams.items() if name], axis=0),
+            float(sum(gram.slack for name, gram in self.grams.items() if name)), factor, shift,
+        )  # fmt: skip
+        self.grams[""] = whole
+        self.spectra[""] = spectrum_of(whole)
+
+    def hiding(self) -> frozenset[str]:
+        """Return the groups in whose Gram matrix rounding hides what the Jacobian's own error would not."""
+        names = {name for name, found in self.spectra.items() if hidden(found, self.errors[name], self.most[name])}
+        return frozenset(self.matrices) if "" in names else frozenset(names)
+
+    def replaced(self, grams: Grams, factor: Array | None, shift: float) -> None:
+        """Take the Gram matrices of a second pass: of some groups, or of all groups with transformed rows."""
+        self.rounding |= grams.rounding
+        self._take(grams.groups, factor, shift)
+
+    def resolution(self, name: str) -> float:
+        """Return what a singular value must exceed."""
+        return max(self.errors[name], self.spectra[name].smallest)
+
+
+def found_by_gram(passes: Passes, noise: Whitening, relative: dict[str, float], progress: bool) -> tuple[Found, str]:
+    """Return the spectra, and how they were come by."""
+    size, sizes = sum(passes.sizes), _group_sizes(passes)
+    most = {name: min(count, len(noise.scale)) for name, count in {"": size, **sizes}.items()}
+    with progress_bar(size, progress) as bar:
+        first = passes.grams(tick=bar.update if bar is not None else None)
+    found = Found(first, noise, relative, most)
+    path = f"Gram matrix of the readings' gradients in {passes.dtype}, added up in float64"
+    again = found.hiding()
+    if not again:
+        return found, f"{path}: one pass"
+    again = again if passes.dtype != "float64" else frozenset(found.matrices)
+    which = "all" if len(again) == len(found.matrices) else f"{len(again)} of {len(found.matrices)}"
+    said = f"{path}; a second pass for {which} groups, where its rounding hid more than the Jacobian's error does"
+    with progress_bar(sum(sizes[name] for name in again), progress) as bar:
+        tick = bar.update if bar is not None else None
+        if passes.dtype != "float64":
+            found.replaced(passes.grams(only=again, double=True, tick=tick), None, 0.0)
+            return found, f"{said}: multiplied in float64"
+        factor, shift = preconditioner(found.grams[""])
+        forward = np.diag(noise.scale) if noise.forward is None else noise.forward
+        transform = solve_triangular(factor, forward, lower=True)
+        found.replaced(passes.grams(transform=transform, tick=tick), factor, shift)
+    return found, f"{said}: shifted Cholesky QR"
+
+
+def model_sensitivity(
+    passes: Passes,
+    noise: Whitening,
+    relative: dict[str, float],
+    *,
+    derivative: str,
+    repeats: int,
+    repeat_correlation: float,
+    smallest_change: float | None,
+    inputs: npt.NDArray[np.int64],
+    keep: int,
+    progress: bool,
+    notes: tuple[str, ...],
+) -> ModelSensitivity:
+    """Return the record of a model through Gram matrices.
+
+    Parameters
+    ----------
+    passes : Passes
+    noise : Whitening
+        Of the M readings, every one of them with noise.
+    relative : dict of str to float
+        |E|_F / |J|_F of the tensors of each group, and of all under "".
+    derivative
+        How the rows are found.
+    repeats, repeat_correlation, smallest_change, keep, progress
+        As for `estim.sensitivity`.
+    inputs : ndarray of int, shape (M,)
+        The input that each reading belongs to.
+    notes : tuple of str
+        To be kept in the record.
+    """
+    found, path = found_by_gram(passes, noise, relative, progress)
+    names, sizes, size = tuple(dict.fromkeys(passes.groups)), _group_sizes(passes), sum(passes.sizes)
+    whole, most = found.spectra[""], found.most[""]
+    resolution = found.resolution("")
+    rank = int(np.count_nonzero(whole.values[:most] > resolution))
+    weak = 0 if smallest_change is None else int(np.count_nonzero(whole.values[:rank] * smallest_change < 1.0))
+    status = [Status.SEEN] * (rank - weak) + [Status.WEAK] * weak + [Status.UNRESOLVED] * (most - rank)
+    share = shares(whole.left, whole.values[:rank], [found.grams[name] for name in names])
+    table = [_row(found, name, sizes[name], share[k]) for k, name in enumerate(names)]
+    readout = whole.left[:, :rank]
+    kept, directions = _kept(passes, whole, rank, noise, keep, progress)
+    said = [*notes]
+    if found.by_rows:
+        said.append(f"a backward pass for each reading was taken for {', '.join(found.by_rows)}")
+    beyond = size - len(noise.scale)
+    if beyond > 0:
+        said.append(
+            f"{len(noise.scale)} readings see at most as many directions: {beyond} of the "
+            f"{size} are beyond them, whatever the digits; only other inputs can help."
+        )
+    return ModelSensitivity(
+        names=passes.names,
+        sizes=np.array(passes.sizes, dtype=np.int64),
+        groups=passes.groups,
+        singular_values=whole.values[:most],
+        errors=(whole.slack + found.errors[""])[:most],
+        status=tuple(status),
+        resolution=resolution,
+        jacobian_error=found.errors[""],
+        input_share=_input_share(readout, noise, inputs),
+        group_names=names,
+        group_table=np.array(table),
+        group_singular_values=np.array([_padded(found.spectra[name], found.most[name], most) for name in names]),
+        group_resolution=np.array([found.resolution(name) for name in names]),
+        group_share=share,
+        kept=kept,
+        directions=directions,
+        readings=len(inputs),
+        whitening=noise.scale if noise.forward is None else noise.forward,
+        readout=readout,
+        repeats=repeats,
+        repeat_correlation=float(repeat_correlation),
+        smallest_change=smallest_change,
+        derivative=derivative,
+        path=path,
+        notes=tuple(dict.fromkeys(said)),
+    )
+
+
+def noise_of(sigma: Any, kept: npt.NDArray[np.bool_], repeats: int, repeat_correlation: float) -> Whitening:
+    """Return the whitening of the readings that are kept, of all (readings,); noiseless ones are refused."""
+    values = sigma.covariance if hasattr(sigma, "covariance") else sigma
+    given = np.asarray(values)
+    if given.ndim and given.shape[0] == len(kept) and not kept.all():
+        values = given[np.ix_(*[np.flatnonzero(kept)] * given.ndim)]
+    noise = whitening(values, int(kept.sum()), repeats, repeat_correlation)
+    if len(noise.noiseless) or (noise.forward is None and not (noise.scale > 0.0).all()):
+        msg = "sigma must be positive for every reading of a model this large; got readings without noise"
+        raise ValueError(msg)
+    return noise
+
+
+def _group_sizes(passes: Passes) -> dict[str, int]:
+    """Return the number of parameters in each group."""
+    sizes = dict.fromkeys(passes.groups, 0)
+    for group, size in zip(passes.groups, passes.sizes, strict=True):
+        sizes[group] += size
+    return sizes
+
+
+def _padded(found: Spectrum, count: int, length: int) -> Array:
+    values = np.zeros(length)
+    values[:count] = found.values[:count]
+    return values
+
+
+def _row(found: Found, name: str, size: int, share: Array) -> tuple[float, ...]:
+    values = found.spectra[name].values[: found.most[name]]
+    rank = int(np.count_nonzero(values > found.resolution(name)))
+    best = 1.0 / values[0] if rank else np.inf
+    worst = 1.0 / values[size - 1] if rank == size else np.inf
+    return size, rank, best, worst, float(share.mean()) if share.size else 0.0, 0
+
+
+def _input_share(readout: Array, noise: Whitening, inputs: npt.NDArray[np.int64]) -> Array:
+    """Return the share of each input in each direction; with correlated noise, of each reading's part in W v."""
+    if noise.forward is None:
+        parts = np.square(readout)
+    else:
+        parts = (np.linalg.pinv(noise.forward) @ readout) * (noise.forward.T @ readout)
+    share = np.zeros((int(inputs.max()) + 1, readout.shape[1]))
+    np.add.at(share, inputs, parts)
+    return share
+
+
+def _kept(
+    passes: Passes, whole: Spectrum, rank: int, noise: Whitening, keep: int, progress: bool
+) -> tuple[npt.NDArray[np.int64], Array | None]:
+    """Return the numbers and the unit vectors of the strongest and the weakest resolved directions."""
+    numbers = np.unique(np.r_[np.arange(min(keep, rank)), np.arange(max(rank - keep, 0), rank)]).astype(np.int64)
+    if not len(numbers):
+        return numbers, None
+    left = whole.left[:, numbers]
+    combinations = (left * noise.scale[:, None]).T if noise.forward is None else left.T @ noise.forward
+    with progress_bar(sum(passes.sizes), progress) as bar:
+        found = passes.combined_rows(combinations, bar.update if bar is not None else None)
+    return numbers, found / np.linalg.norm(found, axis=1, keepdims=True)
