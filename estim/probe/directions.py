@@ -74,13 +74,13 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
     if len(condensed.noiseless):
         scale = np.where(scale > 0.0, scale, norms_of(condensed.noiseless))
     scale = np.where(scale > 0.0, scale, 1.0)
-    noisy, slack = condensed.noisy / scale, condensed.slack / scale
+    slack = condensed.slack / scale
     if len(condensed.noiseless):
-        return _with_noiseless(condensed, noisy, slack, scale)
-    found = factor(noisy, slack)
+        return _with_noiseless(condensed, condensed.noisy / scale, slack, scale)
+    found = factor(condensed.noisy / scale, slack)
     rank, size = len(found.values), len(scale)
     if 0 < rank == size - len(proven) < size:
-        weights, values, directions = _beside_null(noisy, found, scale, proven)
+        weights, values, directions = _beside_null(condensed.noisy / scale, found, scale, proven)
     else:
         weights, (_, values, right) = found.times(scale)
         directions = np.concatenate([right, orthonormal(found.unseen / scale)])
@@ -100,17 +100,18 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
 def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Array) -> Directions:
     """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
     noiseless, known_slack = condensed.noiseless / scale, condensed.noiseless_slack / scale
-    known = factor(noiseless, known_slack)
+    known = factor(noiseless.copy(), known_slack)
     inverse = known.right.T / known.values
     # LAPACK's null vectors may be off by tens of roundings; one step takes back what of them is fixed.
-    fixed_part = (noiseless @ known.weights).T @ (noiseless @ known.unseen.T)
+    fixed_part = (noiseless @ known.weights(np.eye(len(known.values)))).T @ (noiseless @ known.unseen.T)
     basis = known.unseen - (inverse @ fixed_part).T
     # The error of what is fixed tilts the complement, and lets strong columns in.
     fixed_slack = known_slack + ROUNDING * norms_of(noiseless)
     let_in = float(np.linalg.norm(noisy @ inverse))
     inside_slack = (slack + ROUNDING) @ np.abs(basis.T) + let_in * (fixed_slack @ np.abs(basis.T))
     inside = factor(noisy @ basis.T, inside_slack)
-    found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis)
+    inner = inside.weights(np.eye(len(inside.values)))
+    found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis, rescaled=inner)
     fixing, (_, _, fixed) = known.times(scale)
     weights, (_, values, right) = found.times(scale)
     values = _known_to_rounding(values, found, scale)
@@ -163,7 +164,7 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     basis, mixing = np.linalg.qr(np.eye(len(scale))[:, kept] - null.T @ null[:, kept])
     triangle = np.linalg.qr(noisy[:, kept], mode="r")
     columns = solve_triangular(mixing, (triangle * scale[kept]).T, trans="T").T
-    left, values, right = decompose(columns, found.resolution / found.weakest)
+    left, values, right = decompose(columns.copy, found.resolution / found.weakest)
     weights = np.zeros((len(scale), rank))
     weights[kept] = solve_triangular(triangle, left)
     return weights, values, np.concatenate([right @ basis.T, null])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.probe.graded_svd import Decomposition, decompose, orthonormal
+from estim.probe.graded_svd import Decomposition, decompose, orthonormal, svd
 from estim.probe.noise import norms_of
 
 Array = NDArray[np.float64]
@@ -19,8 +19,6 @@ ROUNDING = 4.0 * EPS
 class Factored:
     """The resolved part M_r of a matrix, M_r = (M weights) diag(values) right, M weights orthonormal."""
 
-    weights: Array
-    """(parameters, rank)."""
     values: Array
     """(rank,)."""
     right: Array
@@ -32,15 +30,23 @@ class Factored:
     resolution: float
     weakest: float
     """Smallest resolved singular value with columns of norm one, as the resolution is; 1 where there is none."""
+    rescaled: Array | None = None
+    """(parameters, rank), the weights where they are not (right / values)^T."""
+
+    def weights(self, left: Array) -> Array:
+        """Return the weights times a matrix, (rank, columns)."""
+        if self.rescaled is None:
+            return np.asarray(self.right.T @ (left / self.values[:, None]))
+        return np.asarray(self.rescaled @ left)
 
     def times(self, scale: Array) -> tuple[Array, Decomposition]:
         """Return the weights, still for columns of M, and the decomposition, of M_r diag(scale)."""
-        found = decompose(self.values[:, None] * self.right * scale, self.resolution / self.weakest)
-        return self.weights @ found.left, found
+        found = decompose(lambda: self.values[:, None] * self.right * scale, self.resolution / self.weakest)
+        return self.weights(found.left), found
 
 
 def factor(matrix: Array, slack: Array) -> Factored:
-    """Factor a matrix, (rows, parameters), each column of it known to within `slack`.
+    """Factor a matrix, (rows, parameters), each column of it known to within `slack`; it is overwritten.
 
     A column no longer than its slack is unresolved whatever the others are; the rest is scaled to unit norm, if it is
     not yet.
@@ -50,20 +56,20 @@ def factor(matrix: Array, slack: Array) -> Factored:
     visible = norms > slack
     if not visible.any():
         none = np.zeros((0, parameters))
-        return Factored(none.T, np.zeros(0), none, np.eye(parameters), np.zeros(parameters), np.inf, 1.0)
+        return Factored(np.zeros(0), none, np.eye(parameters), np.zeros(parameters), np.inf, 1.0)
     scale = norms[visible]
-    columns = (matrix if visible.all() else matrix[:, visible]) / scale
+    columns = matrix if visible.all() else matrix[:, visible]
+    columns /= scale
     # The factorisation's own rounding joins the error of the matrix.
     resolution = float(np.linalg.norm(slack[visible] / scale)) + ROUNDING * float(np.sqrt(len(scale)))
-    values, right = np.linalg.svd(columns, full_matrices=len(columns) < len(scale))[1:]
+    _, values, right = svd(columns, full=len(columns) < len(scale))
     rank = int(np.count_nonzero(values > resolution))
     if not visible.all():
         inner, right = right, np.zeros((len(right), parameters))
         right[:, visible] = inner
     hidden = np.eye(parameters)[~visible]
-    weights = (right[:rank] / values[:rank, None]).T
     found = Factored(
-        weights, values[:rank], right[:rank], np.concatenate([right[rank:], hidden]), values[rank:], resolution,
+        values[:rank], right[:rank], np.concatenate([right[rank:], hidden]), values[rank:], resolution,
         float(values[rank - 1]) if rank else 1.0,
     )  # fmt: skip
     if (np.abs(scale - 1.0) <= 1e-8).all():
@@ -73,4 +79,4 @@ def factor(matrix: Array, slack: Array) -> Factored:
     full[visible] = scale
     weights, (_, values, seen) = found.times(full)
     unseen = np.concatenate([orthonormal(right[rank:] / full), hidden])
-    return replace(found, weights=weights / full[:, None], values=values, right=seen, unseen=unseen)
+    return replace(found, values=values, right=seen, unseen=unseen, rescaled=weights / full[:, None])

@@ -1,5 +1,6 @@
 """Singular value decompositions that stay right where columns are decades apart."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,27 +26,47 @@ class Decomposition(NamedTuple):
     """(rank, columns), orthonormal rows."""
 
 
-def decompose(rows: Array, loss: float = 0.0) -> Decomposition:
+def svd(matrix: Array, *, full: bool = False) -> Decomposition:
+    """Decompose a matrix of whatever rank and overwrite it; numpy's own needs room for three more of it.
+
+    With `full` the right vectors are completed to a basis.
+    """
+    from scipy.linalg import lapack
+
+    # LAPACK keeps columns together: what numpy keeps by rows is the transpose there.
+    turned = not matrix.flags.f_contiguous
+    given = np.asfortranarray(matrix.T if turned else matrix)
+    work, _ = lapack.dgesdd_lwork(*given.shape, full_matrices=full)
+    left, values, right, info = lapack.dgesdd(given, full_matrices=full, lwork=int(work), overwrite_a=1)
+    if info != 0:
+        msg = f"the singular value decomposition did not converge (LAPACK dgesdd, info = {info})"
+        raise ArithmeticError(msg)
+    return Decomposition(right.T, values, left.T) if turned else Decomposition(left, values, right)
+
+
+def decompose(rows: Callable[[], Array], loss: float = 0.0) -> Decomposition:
     """Decompose a matrix of full row rank, each value and its vectors accurate relative to itself.
 
     Parameters
     ----------
-    rows : (rank, parameters) array
-        Columns may be graded; scaled to norm one it must be well conditioned beside 1 / `loss`.
+    rows : callable
+        Makes the matrix, (rank, parameters), anew: it is overwritten, and seldom wanted again. Columns may be graded;
+        scaled to norm one it must be well conditioned beside 1 / `loss`.
     loss : float
         Relative error that the weakest value has anyway, and may have again.
     """
-    if not len(rows):
-        return Decomposition(np.zeros((0, 0)), np.zeros(0), rows)
-    if len(rows) == 1:
-        length = norms_of(rows.T)
-        return Decomposition(np.ones((1, 1)), length, rows / length)
-    norms = norms_of(rows)
+    matrix = rows()
+    if not len(matrix):
+        return Decomposition(np.zeros((0, 0)), np.zeros(0), matrix)
+    if len(matrix) == 1:
+        length = norms_of(matrix.T)
+        return Decomposition(np.ones((1, 1)), length, matrix / length)
+    norms = norms_of(matrix)
     if norms.max() <= GRADED * norms[norms > 0.0].min():
-        found = Decomposition(*np.linalg.svd(rows, full_matrices=False))
+        found = svd(matrix)
         if EPS * found.values[0] <= max(EPS * GRADED, loss) * found.values[-1]:
             return found
-    return _jacobi(rows)
+    return _jacobi(rows())
 
 
 def _jacobi(rows: Array) -> Decomposition:

@@ -85,7 +85,7 @@ def least(matrix: Array, inverse: Array | None = None) -> tuple[float, Array]:
         if value > 0.0 and float(np.linalg.norm(matrix)) <= _GRADED * value:
             return value, vector
     # Columns may be decades apart, and rows: sorted, the triangle is graded downwards.
-    found = decompose(np.asarray(np.linalg.qr(matrix, mode="r")))
+    found = decompose(lambda: np.asarray(np.linalg.qr(matrix, mode="r")))
     return float(found.values[-1]), np.asarray(found.right[-1])
 
 
