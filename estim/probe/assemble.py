@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import real_number, reals
-from estim.probe.condensed import Condensed, condense
+from estim.probe.condensed import condense
 from estim.probe.directions import Directions, resolve
 from estim.probe.floors import floors
 from estim.probe.noise import Whitening, noise_of
@@ -15,7 +15,7 @@ from estim.probe.proven import exact_null_space, gauge_rows, without
 from estim.probe.readout import measured
 from estim.probe.record import Sensitivity, Status
 from estim.probe.rough import without_rough
-from estim.probe.shares import carriers_of, groups_alone
+from estim.probe.shares import carriers_of, group_table, groups_alone
 from estim.probe.words import combinations, noise_phrase
 
 if TYPE_CHECKING:
@@ -47,42 +47,44 @@ def assemble(
     error = _with_tolerance(jacobian, probed.error, rtol, atol)
     change = _smallest_change(smallest_change, parameters)
     condensed = condense(jacobian, error, noise)
+    norms = condensed.column_norms()
     gauge = gauge_rows(jacobian, error, probed.tangents, symmetry)
     del error
     null = np.zeros((0, parameters)) if probed.exact is None else without(exact_null_space(probed.exact), gauge)
     proven = np.concatenate([null, gauge])
-    found = resolve(condensed, proven) if certified is None else certified
+    alone = groups_alone(condensed, probed.groups, gauge)
+    held = [condensed]
+    del condensed  # so that it need not be held beside all that is found in it
+    found = resolve(held.pop(), proven) if certified is None else certified
+    readout = measured(jacobian, noise, found)
+    carriers, unshared = carriers_of(found, readout)
     unresolved = without(found.directions[found.rank :], proven)
-    directions = np.concatenate([found.directions[: found.rank], unresolved, null, gauge])
+    blind = np.concatenate([unresolved, null])
     status = [
         *_seen_or_weak(found, change),
         *[Status.UNRESOLVED] * len(unresolved),
         *[Status.NULL] * len(null),
         *[Status.GAUGE] * len(gauge),
     ]
-    norms = condensed.column_norms()
-    readout = measured(jacobian, noise, found)
-    carriers, unshared = carriers_of(found, readout)
-    group_names, group_table = groups_alone(condensed, probed.groups, gauge, found)
-    blind = np.concatenate([unresolved, null])
+    group_names, table = group_table(alone, probed.groups, gauge, found)
     return Sensitivity(
         names=probed.names,
         groups=probed.groups,
         parameters=probed.parameters,
         singular_values=found.singular_values,
-        directions=directions,
+        directions=np.concatenate([found.directions[: found.rank], blind, gauge]) if len(proven) else found.directions,
         status=tuple(status),
         scale=found.scale,
         scaled_singular_values=found.scaled_singular_values,
         scaled_directions=found.scaled_directions,
         resolution=found.resolution,
-        raw_singular_values=_raw(condensed, found),
+        raw_singular_values=_raw(jacobian, noise, found),
         standard_errors=_standard_errors(found),
         column_norms=norms,
         inputs=probed.inputs,
         carriers=carriers,
         group_names=group_names,
-        group_table=group_table,
+        group_table=table,
         readings=len(jacobian),
         left_out=np.setdiff1d(np.arange(probed.total), probed.kept),
         **readout,
@@ -186,13 +188,13 @@ def _standard_errors(found: Directions) -> Array:
     ])  # fmt: skip
 
 
-def _raw(condensed: Condensed, found: Directions) -> Array:
+def _raw(jacobian: Array, noise: Whitening, found: Directions) -> Array:
     """Return the singular values as float64 has them, without any decision where not all are resolved."""
     size = len(found.scale)
     if found.rank == size and not np.isnan(found.singular_values).any():
         return found.singular_values
     known = int(np.isinf(found.singular_values).sum())
-    values = np.linalg.svd(condensed.noisy, compute_uv=False)
+    values = np.linalg.svd(condense(jacobian, None, noise).noisy, compute_uv=False)
     return np.concatenate([np.full(known, np.inf), values, np.zeros(size)])[:size]
 
 

@@ -82,6 +82,7 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
     if 0 < rank == size - len(proven) < size:
         weights, values, directions = _beside_null(condensed.noisy / scale, found, scale, proven)
     else:
+        del condensed  # nor need the caller hold it, if memory matters
         weights, (_, values, right) = found.times(scale)
         directions = np.concatenate([right, orthonormal(found.unseen / scale)])
         values = _known_to_rounding(values, found, scale) if rank < size else values

@@ -18,24 +18,27 @@ def measured(jacobian: Array, noise: Whitening, found: Directions) -> dict[str, 
     """Return the fields of the record that turn readings into coordinates along its directions."""
     known = int(np.isinf(found.singular_values[: found.rank]).sum())
     columns, weights = found.moved.columns, found.moved.weights
+    scale = np.ones(len(weights))
     if columns is None:
-        columns, weights = jacobian, weights / found.scale[:, None]
-    fixed = noise.known(columns) @ weights[:, :known]
+        columns, scale = jacobian, found.scale
+    fixed = noise.known(columns) / scale @ weights[:, :known]
     return {
         "whitening": noise.scale if noise.forward is None else noise.forward,
         "noiseless": np.zeros((0, len(jacobian))) if noise.forward is None else noise.noiseless,
         "known_readout": fixed / norms_of_columns(fixed),
-        "readout": readout_of(columns, weights[:, known:], noise),
+        "readout": readout_of(columns, scale, weights[:, known:], noise),
     }
 
 
-def readout_of(columns: Array, weights: Array, noise: Whitening) -> Array:
+def readout_of(columns: Array, scale: Array, weights: Array, noise: Whitening) -> Array:
     """Return the left singular vectors of the whitened Jacobian, for resolved directions that noise blurs.
 
     Parameters
     ----------
     columns : ndarray, shape (readings, columns)
         The Jacobian, or others that span the same.
+    scale : ndarray, shape (columns,)
+        By which they are divided.
     weights : ndarray, shape (columns, resolved noisy directions)
         Their weights in each vector, before whitening and up to its length.
     noise : Whitening
@@ -53,17 +56,24 @@ def readout_of(columns: Array, weights: Array, noise: Whitening) -> Array:
     """
     moved = np.empty((len(noise.scale), weights.shape[1]))
     if noise.forward is not None:
-        moved[:] = noise.forward @ (columns @ weights)
+        moved[:] = noise.forward @ (columns / scale @ weights)
     else:
         for start in range(0, len(columns), _BLOCK):
             part = slice(start, start + _BLOCK)
-            np.matmul(columns[part] * noise.scale[part, None], weights, out=moved[part])
-    if not moved.shape[1]:
-        return moved
+            np.matmul(columns[part] / scale * noise.scale[part, None], weights, out=moved[part])
     moved /= norms_of_columns(moved)
-    defect = moved.T @ moved
-    defect[np.diag_indices_from(defect)] -= 1.0
-    return moved if max(defect.max(), -defect.min()) <= _ORTHONORMAL else _orthonormal(moved)
+    return moved if _departure(moved) <= _ORTHONORMAL else _orthonormal(moved)
+
+
+def _departure(columns: Array) -> float:
+    """Return the largest entry of C^T C - 1, which is not held."""
+    largest = 0.0
+    for start in range(0, columns.shape[1], _BLOCK):
+        stop = min(start + _BLOCK, columns.shape[1])
+        gram = columns[:, :stop].T @ columns[:, start:stop]
+        gram[start:][np.diag_indices(stop - start)] -= 1.0
+        largest = max(largest, float(gram.max()), -float(gram.min()))
+    return largest
 
 
 def norms_of_columns(matrix: Array) -> Array:

@@ -106,23 +106,35 @@ def _largest(parts: Array, most: int) -> NDArray[np.int64]:
     return found
 
 
-def groups_alone(
-    condensed: Condensed, groups: tuple[str, ...], gauge: Array, whole: Directions
+def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) -> dict[str, tuple[float, ...]]:
+    """Resolve each group of columns by itself, the other parameters held fixed: the group's row of `group_table`.
+
+    Nothing for a group of all parameters.
+    """
+    label = np.array(groups, dtype=object)
+    rows = {}
+    for name in dict.fromkeys(groups):
+        member = label == name
+        if not member.all():
+            within = gauge_within(gauge, member)
+            rows[name] = _row(resolve(condensed.columns(member), within), len(within))
+    return rows
+
+
+def group_table(
+    alone: dict[str, tuple[float, ...]], groups: tuple[str, ...], gauge: Array, whole: Directions
 ) -> tuple[tuple[str, ...], Array]:
-    """Resolve each group of columns by itself, the other parameters held fixed."""
+    """Return the names of the groups, and what is seen of each alone with its share in the directions of all."""
     names = tuple(dict.fromkeys(groups))
     label = np.array(groups, dtype=object)
-    table = np.zeros((len(names), 6))
     weight = np.square(whole.scaled_directions[: whole.rank]).sum(axis=0) / max(whole.rank, 1)
-    for k, name in enumerate(names):
-        member = label == name
-        found, size = whole, int(member.sum())
-        within = gauge_within(gauge, member)
-        inside = len(within)
-        if not member.all():
-            found = resolve(condensed.columns(member), within)
-        values = found.singular_values[: found.rank]
-        best = 1.0 / values[0] if found.rank else np.inf
-        worst = 1.0 / values[-1] if found.rank == size - inside and found.rank else np.inf
-        table[k] = size, found.rank, best, worst, weight[member].sum(), inside
-    return names, table
+    rows = alone or {name: _row(whole, len(gauge)) for name in names}
+    return names, np.array([(*rows[name][:4], weight[label == name].sum(), *rows[name][4:]) for name in names])
+
+
+def _row(found: Directions, inside: int) -> tuple[float, ...]:
+    """Return size, dimension seen, best and worst floor, and the gauge inside."""
+    size, values = len(found.scale), found.singular_values[: found.rank]
+    best = 1.0 / values[0] if found.rank else np.inf
+    worst = 1.0 / values[-1] if found.rank == size - inside and found.rank else np.inf
+    return size, found.rank, best, worst, inside
