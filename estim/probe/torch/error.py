@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.rounding import error_by_moving
-from estim.probe.torch.bank import length
+from estim.probe.torch.bank import in_parts, length
 from estim.probe.torch.dense import moved_parameters
 from estim.probe.torch.gram import Layout
 from estim.probe.torch.readings import Subject
@@ -21,8 +21,9 @@ from estim.probe.torch.readings import Subject
 Array = npt.NDArray[np.float64]
 Parts = Callable[[], Iterator[Any]]
 
-#: Parts of the bank in the sample, about, and combinations of the readings of each.
-_PARTS = 2
+#: Parts of the bank in the sample, about, the inputs of each that are, and combinations of their readings.
+_PARTS = 4
+_INPUTS = 8
 _DRAWS = 2
 #: Times the estimate: rows outside the sample may be known worse.
 _MARGIN = 2.0
@@ -83,10 +84,10 @@ def _combinations(subject: Subject, parts: Parts, count: int, weights: Array) ->
         if number % step and inputs is not None:
             start += inputs * outputs
             continue
-        readings = subject.readings(part)
-        flat = readings.reshape(-1)
+        readings = subject.readings(next(in_parts(part, _INPUTS)))
+        flat, outputs = readings.reshape(-1), readings.shape[1]
         weight = weights[start : start + len(flat)]
-        start, outputs = start + len(flat), readings.shape[1]
+        start += (len(readings) if inputs is None else inputs) * outputs
         for _ in range(_DRAWS):
             seed = torch.as_tensor(weight * rng.choice((-1.0, 1.0), len(weight)), dtype=flat.dtype, device=flat.device)
             grads = torch.autograd.grad(

@@ -89,7 +89,7 @@ def grams_of(
             if factors is None:
                 sums.by_rows.append(names[segment.index(k)])
             for block, _ in _blocks_of(subject, layout, k, factors, sums.buffer):
-                sums.add(subject.parameters.groups[k], block)
+                sums.add(subject.parameters.groups[k], block, subject.parameters.tensors[k].numel())
             if tick is not None:
                 tick(subject.parameters.tensors[k].numel())
     return sums.finished()
@@ -164,6 +164,7 @@ def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer
     room = buffer.numel() // layout.readings
     across = min(width, room)
     down = max(1, min(outs, room // across))
+    down = -(-outs // -(-outs // down))  # as many blocks, of equal size
     for start in range(0, width, across):
         inner = slice(start, min(start + across, width))
         rights = [_right(part, columns, inner) for part in parts]
@@ -244,14 +245,17 @@ class _Sums:
         self.errors, self.sizes = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
         self.by_rows: list[str] = []
 
-    def add(self, group: str, block: torch.Tensor) -> None:
-        """Add a block's product with itself; narrow ones are put together first."""
-        if block.shape[1] < self.width // 2 and block.data_ptr() != self.buffer.data_ptr():
-            self.pending[group].append(block)
+    def add(self, group: str, block: torch.Tensor, size: int) -> None:
+        """Add the product of a block of a tensor of that size with itself; small tensors are put together first.
+
+        What is small beside the rest costs nothing in double precision, and may be what is hard to see.
+        """
+        if size < self.width // 2:
+            self.pending[group].append(block.to(torch.float64, copy=True))  # the buffer is filled anew
             if sum(part.shape[1] for part in self.pending[group]) >= self.width // 2:
                 self._flush(group)
             return
-        self._multiply(group, block)
+        self._multiply(group, block.to(self.kind))
 
     def _flush(self, group: str) -> None:
         waiting, self.pending[group] = self.pending[group], []
@@ -259,15 +263,11 @@ class _Sums:
             self._multiply(group, torch.cat(waiting, dim=1))
 
     def _multiply(self, group: str, block: torch.Tensor) -> None:
-        # What is small beside the rest costs nothing in double precision, and may be what is hard to see.
-        kind = torch.float64 if block.shape[1] < self.width // 2 else self.kind
-        given, total = block.to(kind), self.totals[group]
-        if self.transform is not None:
-            given = self.transform @ given
-        product = _upper_product(given.contiguous(), self.scratch[kind])
-        if kind != torch.float64:
+        given = block if self.transform is None else self.transform @ block
+        product = _upper_product(given.contiguous(), self.scratch[given.dtype])
+        if given.dtype != torch.float64:
             self._look(group, given, product)
-        total += product
+        self.totals[group] += product
 
     def _look(self, group: str, block: torch.Tensor, product: torch.Tensor) -> None:
         """Compare a few products with double precision."""
