@@ -88,6 +88,9 @@ def judge_by_statistic(
         msg = "absolute_sigma=False leaves nothing to compute the rates of a threshold from; give sigma"
         raise ValueError(msg)
     limit = real_number(threshold, "threshold")
+    if not math.isfinite(limit):
+        msg = f"threshold must be finite; got {threshold!r}"
+        raise ValueError(msg)
     value, noise = _observed(found, chosen, observed_shift, baseline)
     margin = _one_change(found, smallest_change)
     if chosen.weights is not None:

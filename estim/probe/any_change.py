@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from estim.probe.arguments import real_number
+
 
 @dataclass(frozen=True)
 class AnyChange:
@@ -26,7 +28,7 @@ class AnyChange:
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         When an argument is none of these.
 
     Notes
@@ -53,7 +55,8 @@ class AnyChange:
 
     def __post_init__(self) -> None:
         """Refuse what is no size, group or case."""
-        if isinstance(self.size, bool) or not (math.isfinite(self.size) and self.size > 0.0):
+        object.__setattr__(self, "size", real_number(self.size, "size"))
+        if not (math.isfinite(self.size) and self.size > 0.0):
             msg = f"size must be positive and finite; got {self.size!r}"
             raise ValueError(msg)
         if self.group is not None and not isinstance(self.group, str):

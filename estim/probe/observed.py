@@ -81,7 +81,7 @@ def shift_or_pair(found: "Sensitivity", observed: Any) -> tuple[Side, ...]:
         return tuple(_side(found, part) for part in observed)
     side = _side(found, observed)
     if side.repeated:
-        msg = f"observed_shift must have shape ({found.readings},), or be a pair (before, after); got repeats of it"
+        msg = f"observed_shift must have shape ({found.readings},), or be a tuple (before, after); got repeats of it"
         raise ValueError(msg)
     return (side,)
 

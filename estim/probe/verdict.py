@@ -143,7 +143,7 @@ class Verdict(Record):
         from estim.probe.change import change_powers
 
         factors = np.asarray(factor, dtype=np.float64)
-        if not math.isfinite(self.critical_value) and self.degrees:
+        if self.degrees == 0 and math.isfinite(self.critical_value):
             return np.full(factors.shape, np.nan)
         means = [
             change_powers(size * self.shifts, self.degrees, self.level, self.noise_degrees).mean()

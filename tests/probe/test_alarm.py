@@ -58,6 +58,7 @@ class TestLinearRule:
         assert blind.outcome is Outcome.BLIND
         assert "Lower the threshold" in blind.prescription
         assert "statistic > threshold" in str(blind.summary())
+        assert np.isnan(blind.power_at([0.5, 1.0])).all()
         # Power enough, but a statistic that this change could well give.
         size = 1.55 / np.linalg.norm(DESIGN[:, 0])
         between = found.judge(0.99, smallest_change={"a": size}, **options)
@@ -125,6 +126,7 @@ class TestAnyRule:
         ({"statistic": np.ones(3)}, "statistic must be callable, or 8 finite weights"),
         ({"statistic": lambda d: (d**2).sum()}, "threshold must be given for a statistic that is not linear"),
         ({"statistic": lambda d: math.nan, "threshold": 1.0}, "statistic must return a finite number; got nan"),
+        ({"statistic": np.ones(8), "threshold": math.nan}, "threshold must be finite; got nan"),
         ({"statistic": np.ones(8), "threshold": 1.0, "smallest_change": 0.3}, "smallest_change must be one change"),
         ({"statistic": lambda d: (d**2).sum(), "threshold": 1.0, "trials": 0}, "trials must be a positive integer"),
     ],

@@ -212,6 +212,11 @@ class TestTwoSetsOfParameters:
         assert shifts(found, (3.0, 4.0)) == pytest.approx(5.0)
 
 
+def test_text_is_no_size():
+    with pytest.raises(TypeError, match="size must be a real number; got '1 %'"):
+        AnyChange("1 %")
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

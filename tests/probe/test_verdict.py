@@ -361,7 +361,7 @@ def test_bad_arguments_are_refused(linear, options, message):
     [
         (np.zeros(3), r"observed_shift must have one entry for each of the 12 readings.*got shape \(3,\)"),
         (np.full(12, np.nan), "observed_shift must be finite"),
-        (np.zeros((3, 12)), "or be a pair"),
+        (np.zeros((3, 12)), "or be a tuple"),
         ((np.zeros((3, 12)), np.zeros(12)), "pass baseline='noisy'"),
     ],
 )
