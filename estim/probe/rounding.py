@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,10 @@ Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 #: Relative move that shows the rounding of a derivative: large enough to round anew, its square small enough to vanish.
 _MOVE = 2.0**-42
+#: Entries of a column whose median is trusted.
+_ENOUGH = 8
+#: The same, in roundings.
+MOVED = _MOVE / EPS
 # Places along a line, at unequal distances, and polynomials on them.
 _LINE = np.array([-3.71, -2.83, -2.17, -0.93, 0.41, 1.19, 2.39, 2.97, 3.89])
 _BASIS, _TRIANGLE = np.linalg.qr(np.vander(_LINE, increasing=True))
@@ -46,16 +51,40 @@ def error_by_moving(values: Array, above: Array, below: Array) -> Array:
     """Estimate the error of derivatives from those at the parameters `moved` to both sides.
 
     The first difference, scaled down, is what a rounding of the parameters does. The second holds nothing but the
-    rounding inside the model; where by chance it holds none, what is typical for the readings stands in.
+    rounding inside the model; where by chance it holds none, what is typical stands in: for the readings, parameter by
+    parameter, as one whose effect is nothing but rounding says nothing of the others.
     """
     size = np.abs(values)
     conditioning = 8.0 * EPS / (2.0 * _MOVE) * np.abs(above - below)
     # Three roundings, of which the first may nearly be the mean of the others: a factor of eight leaves that to one
     # entry in some hundred, and there only where it exceeds eight units in the last place.
     inside = 8.0 * np.abs(above + below - 2.0 * values)
-    moving = size > 0.0
-    typical = 2.0 * float(np.median(inside[moving] / size[moving])) if moving.any() else 0.0
-    return np.asarray(8.0 * EPS * size + conditioning + np.maximum(inside, typical * size))
+    return np.asarray(8.0 * EPS * size + conditioning + np.maximum(inside, 2.0 * _typical(inside, size) * size))
+
+
+def _typical(inside: Array, size: Array) -> Any:
+    """Return the median of the relative errors: of each column where it has enough entries, else of all."""
+    if size.ndim < 2 or len(size) < _ENOUGH:
+        moving = size > 0.0
+        return float(np.median(inside[moving] / size[moving])) if moving.any() else 0.0
+    ratio = np.divide(inside, size, out=np.full_like(size, np.nan), where=size > 0.0)
+    ratio.sort(axis=0)  # NaN last
+    last = np.count_nonzero(size > 0.0, axis=0) - 1
+    middle = np.take_along_axis(ratio, np.maximum(last, 0)[None, :] // 2, axis=0)[0]
+    return np.where(last >= 0, middle, 0.0)
+
+
+def measured_error(values: Array, double: Array | None, above_below: tuple[Array, Array], eps: float = EPS) -> Array:
+    """Return the error of derivatives, entry by entry, from two at moved parameters, and from one in double precision.
+
+    Without the latter the two tell what rounding does. With it they are its own, and what a lower precision, of
+    rounding `eps`, loses is seen beside it; an entry that is right by chance still carries a rounding. The parameters
+    are moved by ``MOVED`` roundings, of the lower precision where there is none in double.
+    """
+    rounding = eps * np.abs(values)
+    if double is None:
+        return np.asarray(error_by_moving(values, *above_below) + (0.0 if eps <= EPS else 8.0 * rounding))
+    return np.asarray(np.maximum(np.abs(values - double), rounding) + error_by_moving(double, *above_below))
 
 
 def rounding_noise(

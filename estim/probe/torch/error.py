@@ -50,12 +50,20 @@ def relative_errors(
         with moved_parameters(subject, -1.0):
             below = _combinations(subject, layout.parts, layout.count, weights)
         own = 0.0 if kind == torch.float64 else 8.0 * torch.finfo(kind).eps
-        errors = [error_by_moving(*three) + own * np.abs(three[0]) for three in zip(plain, above, below, strict=True)]
+        triples = zip(plain, above, below, strict=True)
+        errors = [_error_by_tensor(subject, triple) + own * np.abs(triple[0]) for triple in triples]
         truth = plain
     else:
         truth = _combinations(double[0], double[1], layout.count, weights)
         errors = [one - two for one, two in zip(plain, truth, strict=True)]
     return _by_group(subject, errors, truth, 0.5 * torch.finfo(kind).eps)
+
+
+def _error_by_tensor(subject: Subject, triple: tuple[Array, Array, Array]) -> Array:
+    """Estimate the error of combinations of rows, tensor by tensor: what is typical of one is not of another."""
+    stops = np.cumsum([tensor.numel() for tensor in subject.parameters.tensors])[:-1]
+    parts = zip(*(np.split(rows, stops) for rows in triple), strict=True)
+    return np.concatenate([error_by_moving(*part) for part in parts])
 
 
 def _by_group(subject: Subject, errors: list[Array], truth: list[Array], least: float) -> dict[str, float]:
