@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 
 #: The step, times the scale of the parameter: its square is lost in any rounding, nothing near it underflows.
 STEP = 2.0**-133
+#: A second step of a parameter that is zero, in first steps: a power of two, so that it rounds alike.
+_OTHER = 2.0**-24
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,14 @@ def complex_column(calls: Calls, x: Array, parameter: int, scale: float) -> Comp
     derivatives = [part.imag / step for part in (here, above, below)]
     if not all(np.isfinite(part).all() for part in derivatives):
         return None
-    return ComplexColumn(derivatives[0], error_by_moving(*derivatives), here.real)
+    error = error_by_moving(*derivatives)
+    if x[parameter] == 0.0:
+        # No move of the parameter shows that it stands at a branch point, as in t^1.5; another step does.
+        other = _readings(calls, x, parameter, _OTHER * step)
+        if other is None:
+            return None
+        error = np.maximum(error, 2.0 * np.abs(derivatives[0] - other.imag / (_OTHER * step)))
+    return ComplexColumn(derivatives[0], error, here.real)
 
 
 def _readings(calls: Calls, x: Array, parameter: int, step: float) -> npt.NDArray[np.complex128] | None:

@@ -72,7 +72,8 @@ class _ByComplexStep:
                 return found
             ladder = given(parameter)
         agrees = np.abs(ladder.values - found.values) <= _MARGIN * (ladder.error + found.error)
-        return found if agrees.all() and not ladder.kinked and not ladder.height.any() else None
+        broken = ladder.kinked or ladder.steep or ladder.height.any()
+        return found if agrees.all() and not broken else None
 
     def _plainly(self, parameter: int, found: ComplexColumn) -> bool:
         """Tell whether one cheap real step leaves no doubt."""
@@ -208,9 +209,27 @@ def _assembled(columns: list[Column], first: First, parameters: Parameters, nois
     kinked = [name for name, one in zip(parameters.names, columns, strict=True) if one.kinked]
     notes = [f"slopes differ on both sides of {', '.join(kinked)}: the error covers both"] if kinked else []
     notes += _on_stairs(parameters.names, columns)
-    if np.median(noise.relative) > _COARSE:
+    steep = _where_steep(parameters, columns)
+    notes += steep
+    # The noise that was found is then part of what is steep.
+    if not steep and np.median(noise.relative) > _COARSE:
         notes.append(f"the model computes to {np.median(noise.relative):.0e} of its readings only")
     return Derivative(jacobian, error, "differences", tuple(notes))
+
+
+def _where_steep(parameters: Parameters, columns: list[Column]) -> list[str]:
+    """Return a note on parameters that readings have no derivative with respect to, or none."""
+    places = [
+        f"{name} = {value:g}"
+        for name, value, one in zip(parameters.names, parameters.values, columns, strict=True)
+        if one.steep
+    ]
+    if not places:
+        return []
+    return [
+        f"the derivative is infinite at {', '.join(places)} (slopes grow without end as the step shrinks, as a square "
+        "root's do at zero): not seen does not mean without effect there; start elsewhere"
+    ]
 
 
 def _on_stairs(names: tuple[str, ...], columns: list[Column]) -> list[str]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from estim.probe.ladders import RUNGS, Ladder, Steps, climb, judged, power_of_two
 from estim.probe.rounding import EPS, Noise, rounding_noise
 from estim.probe.stairs import look_for_stairs
+from estim.probe.steep import grows_without_end
 
 Array = npt.NDArray[np.float64]
 
@@ -24,6 +25,8 @@ Array = npt.NDArray[np.float64]
 OCTAVES = 2.0 ** (RUNGS - 1)
 #: A relative error below this needs no other steps.
 GOOD = 1e-9
+#: A relative error above this may be that of a slope without end.
+POOR = 1e-2
 #: Ladders for one parameter.
 LADDERS = 7
 #: The step of a last look from nearby, in first steps: two ladders down.
@@ -44,6 +47,8 @@ class Column:
     """Whether a reading has different slopes on both sides; its error covers both."""
     height: Array
     """About how high the steps are in which a reading moves, zero where it does not: the slope is that from afar."""
+    steep: bool
+    """Whether the slope of a reading grows without end as the step shrinks, so that it has no derivative."""
 
 
 def column(
@@ -68,7 +73,7 @@ def column(
     ladders = [climb(at, power_of_two(scale) / 4.0, level)]
     height = np.zeros_like(readings)
     if not np.isfinite(ladders[0].values).any():
-        return Column(np.full_like(readings, np.nan), np.full_like(readings, np.inf), False, height)
+        return Column(np.full_like(readings, np.nan), np.full_like(readings, np.inf), False, height, False)
     if not ladders[0].rounded.any(axis=0).all():
         # Rounding may depend on the parameter: in a (1 - exp(-b x)) with a tiny b it hides when a moves as well.
         alone = rounding_noise(evaluate, x, readings, np.where(np.arange(len(x)) == parameter, scale, 0.0), 0.0)
@@ -95,7 +100,14 @@ def column(
     total = np.maximum(2.0 * error, kinks) + 8.0 * noise.relative * np.abs(best)
     # Differences that do not converge, as at an infinite slope, tell no more than that.
     total[total > 0.25 * np.abs(best)] += np.abs(best)[total > 0.25 * np.abs(best)]
-    return Column(best, total, bool((kinks > 0.0).any()), height)
+    poor = total > POOR * np.abs(best)
+    if poor.any() and not height.any():
+        endless = poor & grows_without_end(at, power_of_two(scale), x[parameter] == 0.0)
+        # Of many that round coarsely, one may grow by chance.
+        steep = 2 * np.count_nonzero(endless) >= np.count_nonzero(poor)
+        total[endless] = np.maximum(total, 2.0 * np.abs(best))[endless]
+        return Column(best, total, bool((kinks > 0.0).any()), height, bool(steep))
+    return Column(best, total, bool((kinks > 0.0).any()), height, False)
 
 
 def _typical(at: Steps, ladder: Ladder, level: Array) -> Array:

@@ -71,6 +71,11 @@ class Steps:
         """Number of readings."""
         return len(self(0.0))
 
+    @property
+    def finest(self) -> float:
+        """The smallest step that moves the parameter by more than its rounding."""
+        return float(8.0 * EPS * np.abs(self._x[self._parameter]))
+
     def knows(self, step: float) -> bool:
         """Tell whether the readings at a step cost nothing more."""
         return step in self._known
@@ -158,6 +163,8 @@ def judged(at: Steps, ladder: Ladder, noise: Array) -> Ladder:
         change = np.abs(np.diff(ladder.values, axis=0, prepend=np.nan))
     rounded = change <= rounding
     errors = np.where(np.isnan(change), np.inf, np.where(rounded, change, _remaining(change)) + rounding)
+    # Where the parameter itself hardly moves, nothing does: a reading that is zero, and so has no rounding, too.
+    errors[ladder.steps < at.finest] = np.inf
     return replace(ladder, errors=errors, rounded=rounded)
 
 

@@ -117,6 +117,44 @@ def test_an_infinite_slope_is_not_taken_for_a_number():
     assert (found.error >= np.abs(found.jacobian)).all()
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda t, x: np.sqrt(t[0] * t[1]) * x + t[1] * x**2,
+        lambda t, x: np.sqrt(np.abs(t[0])) * x + t[1] * x**2,
+        lambda t, x: np.cbrt(np.real(t[0])) * x + t[1] * x**2,
+        lambda t, x: [math.log(t[0]) * t[0] * v + t[1] * v**2 if t[0] else t[1] * v**2 for v in x],
+        lambda t, x: (t[0] > 0.0) * x + t[1] * x**2,
+        lambda t, x: np.where(x > 2.0, np.sqrt(t[0]) * x, t[0] * x) + t[1] * x**2,
+    ],
+    ids=["square root", "root of a size", "cube root", "t log t", "jump", "in some readings only"],
+)
+def test_an_infinite_slope_is_said(model):
+    found = probe(model, BANK, params=[0.0, 2.0])
+    assert found.notes == (
+        "the derivative is infinite at theta[0] = 0 (slopes grow without end as the step shrinks, as a square root's "
+        "do at zero): not seen does not mean without effect there; start elsewhere",
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e3])
+def test_an_infinite_slope_away_from_zero_is_said(scale):
+    found = probe(lambda t, x: np.sqrt(np.real(t[0]) - scale) * x, BANK, params=[scale])
+    assert found.notes[0].startswith(f"the derivative is infinite at theta[0] = {scale:g} (")
+
+
+@pytest.mark.parametrize("power", [1.25, 1.5, 1.9])
+def test_complex_steps_see_a_branch_point_without_slope(power):
+    found = probe(lambda t, x: t[0] ** power * x + t[1] * x**2, BANK, params=[0.0, 2.0])
+    assert (np.abs(found.jacobian[:, 0]) <= found.error[:, 0]).all()
+    np.testing.assert_allclose(found.jacobian[:, 1], BANK**2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+def test_no_slope_of_a_smooth_function_is_called_infinite(function):
+    assert "infinite" not in str(probe(function.plain, X, params=list(function.theta)).notes)
+
+
 def test_one_sided_differences_at_the_edge_of_the_domain():
     found = probe(lambda t, x: [math.pow(float(t[0]), 1.5) * v + 2.0 * float(t[0]) for v in x], BANK, params=[0.0])
     assert (np.abs(found.jacobian - 2.0) <= found.error).all()
@@ -219,3 +257,14 @@ def test_warnings_at_trial_steps_are_hushed():
 def test_progress_is_shown(capsys):
     probe(FUNCTIONS[0].plain, BANK, params=FUNCTIONS[0].theta, progress=True)
     assert "derivatives" in capsys.readouterr().err
+
+
+def test_coarse_rounding_is_no_endless_slope():
+    bank = np.linspace(0.1, 3.0, 400)
+
+    def model(t, x):
+        rounded = np.sin((t[0] * x).astype(np.float32)) * np.float32(t[1]) + np.float32(100)
+        return rounded.astype(np.float64) + np.cos(t[2] * x)
+
+    for theta in ([0.603, 1.153, 0.323], [-0.252, -1.408, 0.557], [-0.89, 0.098, 0.0]):
+        assert "infinite" not in str(probe(model, bank, params=theta).notes)
