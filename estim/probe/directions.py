@@ -145,7 +145,8 @@ def _known_to_rounding(values: Array, found: Factored, scale: Array) -> Array:
 
 
 def _error(weights: Array, slack: Array, values: Array) -> Array:
-    return np.asarray(np.where(np.isnan(values), np.inf, slack @ np.abs(weights)))
+    known = np.isfinite(slack)  # a column without bound is unresolved, and has no weight
+    return np.asarray(np.where(np.isnan(values), np.inf, slack[known] @ np.abs(weights[known])))
 
 
 def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tuple[Array, Array, Array]:

@@ -72,10 +72,11 @@ class Whitening:
 def norms_of(matrix: Array) -> Array:
     """Return the column norms without overflow or underflow, and without a copy of the matrix."""
     largest = np.maximum(matrix.max(axis=0, initial=0.0), -matrix.min(axis=0, initial=0.0))
-    safe = np.where(largest > 0.0, largest, 1.0)
+    safe = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
     squares = np.zeros(matrix.shape[1])
-    for start in range(0, len(matrix), _ROWS):
-        squares += np.square(matrix[start : start + _ROWS] / safe).sum(axis=0)
+    with np.errstate(over="ignore"):  # beside an infinity
+        for start in range(0, len(matrix), _ROWS):
+            squares += np.square(matrix[start : start + _ROWS] / safe).sum(axis=0)
     return np.asarray(safe * np.sqrt(squares) * (largest > 0.0))
 
 

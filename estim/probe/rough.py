@@ -26,6 +26,8 @@ _ROUGH = 1e-3
 _GAIN = 10.0
 #: No more than these, or one in ten, are left out.
 _FEW = 3
+#: Stands for an infinite error.
+_NO_BOUND = 1e100
 _ROWS = 256
 
 
@@ -72,7 +74,7 @@ def _rough(jacobian: Array, error: Array, noise: Whitening) -> npt.NDArray[np.in
     own, size = np.empty(len(jacobian)), np.empty(len(jacobian))
     for start in range(0, len(jacobian), _ROWS):
         part = slice(start, start + _ROWS)
-        own[part] = weights[part] * np.linalg.norm(error[part] / unit, axis=1)
+        own[part] = weights[part] * np.linalg.norm(np.minimum(error[part] / unit, _NO_BOUND), axis=1)
         size[part] = weights[part] * np.linalg.norm(jacobian[part] / unit, axis=1)
     order = np.argsort(-own, kind="stable")
     rest = np.sqrt(np.cumsum(np.square(own[order[::-1]]))[::-1])  # of each and all that follow

@@ -107,3 +107,11 @@ def test_a_complex_shift_is_cut_to_the_parts_that_are_left():
     shift = LINES @ np.array([0.1, 0.2, -0.1])
     whole = found.judge(shift[:6] + 1j * shift[6:], smallest_change=0.1)
     assert whole.to_json() == found.judge(shift[WITHOUT], smallest_change=0.1).to_json()
+
+
+def test_an_infinite_error_hides_one_reading_not_all():
+    error = np.zeros((12, 3))
+    error[3, 1] = np.inf
+    found = estim.Sensitivity.from_jacobian(LINES, 1e-3, jac_error=error)
+    assert found.left_out.tolist() == [3]
+    assert found.resolved == 3
