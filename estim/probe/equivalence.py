@@ -28,6 +28,10 @@ _TRIED = 9
 _NODES = 24
 # Noncentralities beyond it are out of the reach of the quantile's root finding; one more degree is then nothing.
 _FAR = 1e9
+# Standard deviations by which a margin is never taken for a shift, even with one degree of the noise.
+_SURE = 1e6
+# Its square is a float64.
+_LONGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class EquivalenceTest:
         if self.degrees == 0 or not (self.shifts > 0.0).any():
             return 1.0
         margins = self.shifts[np.isfinite(self.shifts)]
+        # Beyond that the probability is 0 to the last bit, and squares would overflow.
+        margins = np.minimum(margins, min(2.0 * math.sqrt(statistic) + _SURE, _LONGEST))
         share = len(margins) / len(self.shifts)  # an infinite shift is never overlooked
         if not len(margins):
             return 0.0
@@ -102,7 +108,7 @@ class EquivalenceTest:
 
         if self.degrees > 1 or len(self.shifts) > 1:
             return high
-        return min(high, float(self.shifts[0] / stats.t.isf(self.level, self.noise_degrees)) ** 2)
+        return min(high, min(float(self.shifts[0] / stats.t.isf(self.level, self.noise_degrees)), _LONGEST) ** 2)
 
     def _turn(self, critical: float, low: float, high: float) -> float:
         """Return the estimated variance, in units of the true one, from which on the limit is below the critical value.
@@ -133,12 +139,14 @@ class EquivalenceTest:
         known = math.isinf(self.noise_degrees)
         if self.degrees == 1:
             quantile = stats.norm.isf(self.level) if known else stats.t.isf(self.level, self.noise_degrees)
-            return np.asarray(np.square(np.maximum(margins - quantile, 0.0)))
+            return np.asarray(np.square(np.clip(margins - quantile, 0.0, _LONGEST)))
         if known:
-            return _quantile(self.level, self.degrees, margins**2)
+            return _quantile(self.level, self.degrees, np.minimum(margins, _LONGEST) ** 2)
         # The largest p-value of several noise levels is small enough where each is.
         variances, left = self._variances()[:, None], self.level * (1.0 - MISSED)
-        return np.asarray((variances * _quantile(left, self.degrees, margins**2 / variances)).min(axis=0))
+        return np.asarray(
+            (variances * _quantile(left, self.degrees, np.minimum(margins, _LONGEST) ** 2 / variances)).min(axis=0)
+        )
 
     def _variances(self) -> Array:
         """Return true variances, in units of the estimate, that a confidence interval holds."""

@@ -108,8 +108,10 @@ def project(found: "Sensitivity", seen: Observation, in_noise: float) -> Project
     rest = whitened - found.readout @ along
     rest -= found.readout @ (found.readout.T @ rest)  # once more: what is left is orthogonal to rounding
     size = np.abs(whiten_back(found, seen.shift))
+    with np.errstate(over="ignore"):  # a shift beyond the root of the float range is a change all the same
+        statistic, residual = float(np.square(along).sum()), float(np.square(rest).sum())
     return Projected(
-        statistic=float(along @ along), degrees=len(along), residual=float(rest @ rest),
+        statistic=statistic, degrees=len(along), residual=residual,
         residual_degrees=noisy - len(along), noise_degrees=seen.noise_degrees, noise_scale=seen.noise_scale,
         certain=noiseless_movement(found, seen),
         largest=tuple(int(i) for i in np.argsort(-size, kind="stable")[:3] if size[i] > 0.0),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 _POINTS = 600
+#: Standard deviations beyond which two distributions do not fit in one picture.
+_FARTHEST = 1e4
 _COLOR = {"changed": VERMILION, "equivalent": GREEN, "blind": ORANGE}
 
 
@@ -33,8 +35,8 @@ def plot_verdict(result: "Verdict") -> "Figure":
 def _draw_distributions(axes: Any, result: "Verdict") -> None:
     """Draw lengths of the shift, not their squares: the densities are then alike in width."""
     axes.set_title(f"{result.outcome.name}: {_wrapped(result.change)}", loc="left", fontsize=11.0)
-    if result.degrees == 0 or not math.isfinite(result.smallest_shift):
-        why = "a user's own rule: see the summary" if math.isfinite(result.critical_value) else "nothing is resolved"
+    why = _not_drawn(result)
+    if why:
         axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color=GREY)
         return
     observed, critical = math.sqrt(result.statistic), math.sqrt(result.critical_value)
@@ -56,6 +58,16 @@ def _draw_distributions(axes: Any, result: "Verdict") -> None:
     axes.set(xlabel=f"length of the shift along the resolved directions, {unit}", ylabel="density")
     axes.set(xlim=(0.0, high), ylim=(0.0, None))
     axes.legend(frameon=False, fontsize=8.0)
+
+
+def _not_drawn(result: "Verdict") -> str:
+    """Say why there are no distributions to draw; empty where there are."""
+    if result.degrees == 0:
+        own = math.isfinite(result.critical_value)
+        return "a user's own rule: its rates are in the summary" if own else "nothing is resolved"
+    if max(float(result.shifts.max()), math.sqrt(result.statistic)) > _FARTHEST:
+        return "the shift, or that of the smallest change, is far beyond the noise"
+    return ""
 
 
 def _density(length: Array, shifts: Array, result: "Verdict") -> Array:

@@ -127,6 +127,8 @@ def _for_the_blind(said: Said) -> str:
             f"Impossible, because a power of {said.wanted:g} exceeds {said.most:.4g}, how often no false alarm "
             "intervenes: ask for less power or a higher confidence level."
         )
+    if said.sigma_factor == 0.0:
+        return "Impossible by repeats or less noise, because the change hardly moves the readings: other inputs may."
     noise = f"noise {said.sigma_factor:.3g} times the present one"
     if said.repeats_needed is None:
         return f"By repeats impossible, because {_why_not(said)}. {_capital(noise)} would do, or inputs that show more."

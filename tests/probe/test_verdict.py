@@ -85,6 +85,18 @@ class TestOutcome:
         still = found.judge(([1.0, 0.0], [1.0 + 2**-52, 0.0]), smallest_change=[1.0, 0.0])
         assert still.outcome is Outcome.EQUIVALENT
 
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("degrees", [1, 3])
+    def test_sizes_at_the_ends_of_the_float_range(self, degrees):
+        found, still = Sensitivity.from_jacobian(np.eye(degrees), 1.0), np.zeros(degrees)
+        for size, outcome in ((1e-300, Outcome.BLIND), (1e-9, Outcome.BLIND), (1e200, Outcome.EQUIVALENT)):
+            for options in ({}, {"baseline": "noisy"}):
+                assert found.judge(still, smallest_change=size, **options).outcome is outcome
+        repeats = np.array([[-1.0] * degrees, [1.0] * degrees])
+        assert found.judge((still, repeats), smallest_change=1e200, absolute_sigma=False).outcome is Outcome.EQUIVALENT
+        assert found.judge(still + 1e200, smallest_change=1e200).outcome is Outcome.CHANGED
+        assert "hardly moves" in found.judge(still, smallest_change=1e-300).prescription
+
     def test_noiseless_combinations_of_correlated_readings(self):
         found = Sensitivity.from_jacobian(np.eye(2), [[1.0, 1.0], [1.0, 1.0]])
         assert found.judge([0.3, 0.3], smallest_change=[5.0, 5.0]).outcome is Outcome.EQUIVALENT

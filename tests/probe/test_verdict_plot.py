@@ -46,6 +46,12 @@ def test_blind_and_estimated_verdicts_are_drawn(tmp_path):
     sure.judge([0.0, 0.1], smallest_change=[1.0, 0.0]).plot().savefig(tmp_path / "sure.png")
 
 
+@pytest.mark.parametrize(("shift", "size"), [(0.0, 1e200), (1e200, 1.0), (0.0, 1e-200)])
+def test_the_ends_of_the_float_range_are_drawn(shift, size, tmp_path):
+    figure = Sensitivity.from_jacobian([[1.0]], 1.0).judge([shift], smallest_change=size).plot()
+    figure.savefig(tmp_path / "far.png")
+
+
 def test_the_densities_are_those_of_the_test(found):
     figure = found.judge(np.full(12, 0.1), smallest_change=1.0).plot()
     for line in figure.axes[0].get_lines()[:2]:
