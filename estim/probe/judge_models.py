@@ -36,6 +36,7 @@ def judge_models(
     model: Callable[..., Any] | None = None,
     smallest_change: Any = None,
     baseline: str = "known",
+    repeat_correlation: float = 0.0,
     confidence_level: float = 0.95,
     power: float = 0.8,
     readings: Callable[..., Any] | None = None,
@@ -64,6 +65,9 @@ def judge_models(
         nothing to be equivalent to.
     baseline : {"known", "noisy"}
         Whether the readings before are exact or have the same noise as those after: a difference then has both.
+    repeat_correlation : float
+        Common correlation between two repeats of a reading, in [0, 1]; 1 where the same computation is repeated, so
+        that no number of repeats helps.
     confidence_level, power
         As for `Sensitivity.judge`.
     rng : None, int or numpy.random.Generator
@@ -107,7 +111,12 @@ def judge_models(
     if baseline not in ("known", "noisy"):
         msg = f"baseline must be 'known' or 'noisy'; got {baseline!r}"
         raise ValueError(msg)
-    random = generator(rng)
+    if not 0.0 <= repeat_correlation <= 1.0:
+        msg = f"repeat_correlation must lie between 0 and 1; got {repeat_correlation!r}"
+        raise ValueError(msg)
+    sides = 1 + (baseline == "noisy")
+    wanted = {"confidence_level": confidence_level, "power": power}
+    repeats, random = Repeats(float(sides), sides, float(repeat_correlation)), generator(rng)
     if is_torch_module(before):
         from estim.probe.torch.two_models import compared_modules
 
@@ -115,16 +124,14 @@ def judge_models(
             msg = f"model must be left out: before is a torch.nn.Module; got {model!r:.80}"
             raise ValueError(msg)
         with compared_modules(before, after, bank, sigma, readings, groups, dtype) as pair:
-            return _judged(pair, smallest_change, 1 + (baseline == "noisy"), confidence_level, power, random)
+            return _judged(pair, smallest_change, repeats, random, **wanted)
     require_left_out(readings=readings, groups=groups, dtype=dtype)
     pair = pair_of_parameters(before, after, bank, sigma, model)
-    return _judged(pair, smallest_change, 1 + (baseline == "noisy"), confidence_level, power, random)
+    return _judged(pair, smallest_change, repeats, random, **wanted)
 
 
-def _judged(
-    pair: Pair, smallest: Any, sides: int, confidence_level: float, power: float, rng: np.random.Generator
-) -> ModelChange:
-    noise = math.sqrt(sides)
+def _judged(pair: Pair, smallest: Any, repeats: Repeats, rng: np.random.Generator, **wanted: float) -> ModelChange:
+    noise = math.sqrt(repeats.sides)
     expected, actual = pair.whiten(pair.expected) / noise, pair.whiten(pair.changed) / noise
     error = float(np.linalg.norm(pair.absolute(pair.error))) / noise
     line = compared(expected, actual, error)
@@ -135,7 +142,7 @@ def _judged(
         margin = pair.margin(smallest, rng).in_units_of(noise)
     verdict = decide(
         replace(shift, statistic=shift.statistic + shift.degrees, residual=shift.residual + shift.residual_degrees),
-        margin, Repeats(float(sides), sides, 0.0), 1, confidence_level=confidence_level, power=power,
+        margin, repeats, 1, **wanted,
         notes=("No reading was given: the verdict is on the one that the change gives on average.",),
     )  # fmt: skip
     linear = {field.name: getattr(line, field.name) for field in fields(line)}

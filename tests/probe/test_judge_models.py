@@ -93,6 +93,16 @@ def test_more_noise_makes_the_same_change_invisible():
     assert judged(sigma=50.0 * SIGMA).outcome is estim.Outcome.BLIND
 
 
+def test_repeats_of_the_same_computation_are_not_prescribed():
+    after = {"a": 2.0, "rate": 0.502}
+    assert judged(after).verdict.repeats_needed > 1
+    found = judged(after, repeat_correlation=1.0)
+    assert found.verdict.repeats_needed is None
+    assert found.power == judged(after).power
+    with pytest.raises(ValueError, match=r"^repeat_correlation must lie between 0 and 1; got 2.0$"):
+        judged(after, repeat_correlation=2.0)
+
+
 def test_networks_are_compared():
     rng = np.random.default_rng(5)
     layers = [Layer(*(rng.standard_normal(shape) for shape in ((3, 2), (3, 2), (3, 3)))) for _ in range(2)]
