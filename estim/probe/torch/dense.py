@@ -1,6 +1,5 @@
 """The whole Jacobian of a small module, with an error measured against double precision."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,18 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.rounding import error_by_moving, generic_signs
+from estim.probe import rounding
+from estim.probe.rounding import MOVED, generic_signs
 from estim.probe.torch.bank import Bank, in_parts
 from estim.probe.torch.readings import Subject, explained
+from estim.probe.torch.rows import rows_of
 
 Array = npt.NDArray[np.float64]
 
 #: Inputs differentiated at a time, where those of a batch do not depend on each other.
 _INPUTS = 32
-#: Rows of the Jacobian taken back at a time.
-_ROWS = 64
-#: Relative move of the parameters, in roundings, that shows the rounding of a derivative: see `rounding`.
-_MOVE = 2.0**10
 
 
 def jacobian_of(subject: Subject, batch: Any, where: str = "") -> tuple[Array, Array]:
@@ -48,39 +45,10 @@ def apart(parts: list[torch.Tensor], whole: torch.Tensor) -> bool:
 
 
 def _rows(subject: Subject, readings: torch.Tensor, where: str) -> Array:
-    flat = readings.reshape(-1)
-    jacobian = np.empty((len(flat), subject.parameters.size))
     try:
-        for start, rows in taken_back(flat, list(subject.parameters.tensors)):
-            jacobian[start : start + len(rows)] = _numpy(rows)
+        return _numpy(rows_of(readings, subject.parameters.tensors))
     except RuntimeError as error:
         raise ValueError(where + explained(error)) from error
-    return jacobian
-
-
-def taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield blocks of rows: many at once where torch can, one by one where an operation cannot be batched."""
-    batched = True
-    for start in range(0, len(flat), _ROWS):
-        seeds = torch.eye(len(flat), dtype=flat.dtype, device=flat.device)[start : start + _ROWS]
-        if batched:
-            try:
-                yield start, _backward(flat, parameters, seeds, True)
-                continue
-            except RuntimeError:
-                batched = False
-        for k, seed in enumerate(seeds):
-            yield start + k, _backward(flat, parameters, seed, False)
-
-
-def _backward(flat: torch.Tensor, parameters: list[Any], seeds: torch.Tensor, batched: bool) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of operations that are batched slowly
-        grads = torch.autograd.grad(
-            flat, parameters, grad_outputs=seeds, retain_graph=True, allow_unused=True, materialize_grads=True,
-            is_grads_batched=batched,
-        )  # fmt: skip
-    return torch.cat([grad.reshape(len(seeds) if batched else 1, -1) for grad in grads], dim=1)
 
 
 def _numpy(tensor: torch.Tensor) -> Array:
@@ -88,15 +56,8 @@ def _numpy(tensor: torch.Tensor) -> Array:
 
 
 def measured_error(jacobian: Array, double: Array | None, moved: tuple[Array, Array], dtype: Any) -> Array:
-    """Return the error of a Jacobian, entry by entry, from two at moved parameters, and from one in double precision.
-
-    Without the latter the two tell what rounding does. With it they are its own, and what a lower precision loses is
-    seen beside it; an entry that is right by chance still carries a rounding.
-    """
-    rounding = torch.finfo(dtype).eps * np.abs(jacobian)
-    if double is None:
-        return np.asarray(error_by_moving(jacobian, *moved) + (0.0 if dtype == torch.float64 else 8.0 * rounding))
-    return np.asarray(np.maximum(np.abs(jacobian - double), rounding) + error_by_moving(double, *moved))
+    """Return the error of a Jacobian in a dtype, as `estim.probe.rounding.measured_error`."""
+    return rounding.measured_error(jacobian, double, moved, torch.finfo(dtype).eps)
 
 
 def moved_jacobian(subject: Subject, batch: Any, side: float, where: str = "") -> Array:
@@ -114,7 +75,7 @@ def moved_parameters(subject: Subject, side: float) -> Iterator[None]:
     try:
         for tensor, sign in zip(tensors, signs, strict=True):
             step = torch.as_tensor(sign, dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
-            tensor.data.mul_(1.0 + side * _MOVE * torch.finfo(tensor.dtype).eps * step)
+            tensor.data.mul_(1.0 + side * MOVED * torch.finfo(tensor.dtype).eps * step)
         yield
     finally:
         for tensor, value in zip(tensors, held, strict=True):

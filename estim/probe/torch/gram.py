@@ -20,8 +20,8 @@ from scipy.linalg import blas
 
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.torch.capture import Factors, factors_of
-from estim.probe.torch.dense import taken_back
 from estim.probe.torch.readings import Subject, explained
+from estim.probe.torch.rows import taken_back
 from estim.probe.torch.uses import uses_of
 
 Array = npt.NDArray[np.float64]

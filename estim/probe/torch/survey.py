@@ -174,12 +174,15 @@ def _bytes(count: float) -> str:
 
 
 def _segments(subject: Subject, part: Any, readings: int, held: int) -> tuple[tuple[tuple[int, ...], ...], float]:
-    """Put the tensors, from the last to the first, in segments whose factors fit; return also the most bytes held."""
+    """Put the tensors, from the first to the last, in segments whose factors fit; return also the most bytes held.
+
+    Gradients of the last go through little of the model: what does not fit in the first segments costs least there.
+    """
     output = subject.readings(part)
     share = readings / output.numel()
     segments: list[list[int]] = [[]]
     room, most = float(held), 0.0
-    for k, uses in reversed(list(enumerate(uses_of(output, subject.parameters.tensors)))):
+    for k, uses in enumerate(uses_of(output, subject.parameters.tensors)):
         tensor = subject.parameters.tensors[k]
         size = share * output.numel() * sum(_factor_size(use, tensor, len(output)) for use in uses or [])
         if size > room and segments[-1]:

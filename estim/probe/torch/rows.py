@@ -1,0 +1,66 @@
+"""Rows of a Jacobian that is held: from factors where the graph gives them, else by backward passes."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from estim.probe.torch.capture import Factors, factors_of
+from estim.probe.torch.uses import uses_of
+
+#: Rows of the Jacobian taken back at a time.
+_ROWS = 64
+
+
+def rows_of(readings: torch.Tensor, tensors: tuple[Any, ...]) -> torch.Tensor:
+    """Return the derivatives of readings (n, a) by all entries of the tensors, (n a, entries)."""
+    uses = uses_of(readings, tensors)
+    factors = factors_of(readings, [one or [] for one in uses])
+    parts: list[torch.Tensor] = []
+    for tensor, use, found in zip(tensors, uses, factors, strict=True):
+        if use is None or found is None:
+            parts.append(torch.cat([rows for _, rows in taken_back(readings.reshape(-1), [tensor])]))
+        elif not use:
+            parts.append(readings.new_zeros((readings.numel(), tensor.numel())))
+        else:
+            parts.append(_product(found, tensor))
+    return torch.cat(parts, dim=1)
+
+
+def _product(found: Factors, tensor: Any) -> torch.Tensor:
+    """Return the rows of one tensor from its factors, (n a, size)."""
+    if found.kind == "rows":
+        return found.left.reshape(-1, tensor.numel())
+    inputs, _, outputs, _ = found.left.shape
+    if found.kind == "linear":
+        return torch.einsum("ntao,nti->naoi", found.left, found.right).reshape(inputs * outputs, -1)
+    if found.kind == "transposed":
+        return torch.einsum("ntao,nti->naio", found.left, found.right).reshape(inputs * outputs, -1)
+    one_hot = torch.nn.functional.one_hot(found.right + 1, len(tensor) + 1)[..., 1:].to(found.left.dtype)
+    return torch.einsum("ntao,ntv->navo", found.left, one_hot).reshape(inputs * outputs, -1)
+
+
+def taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield blocks of rows: many at once where torch can, one by one where an operation cannot be batched."""
+    batched = True
+    for start in range(0, len(flat), _ROWS):
+        seeds = torch.eye(len(flat), dtype=flat.dtype, device=flat.device)[start : start + _ROWS]
+        if batched:
+            try:
+                yield start, _backward(flat, parameters, seeds, True)
+                continue
+            except RuntimeError:
+                batched = False
+        for k, seed in enumerate(seeds):
+            yield start + k, _backward(flat, parameters, seed, False)
+
+
+def _backward(flat: torch.Tensor, parameters: list[Any], seeds: torch.Tensor, batched: bool) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of operations that are batched slowly
+        grads = torch.autograd.grad(
+            flat, parameters, grad_outputs=seeds, retain_graph=True, allow_unused=True, materialize_grads=True,
+            is_grads_batched=batched,
+        )  # fmt: skip
+    return torch.cat([grad.reshape(len(seeds) if batched else 1, -1) for grad in grads], dim=1)
