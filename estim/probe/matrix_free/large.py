@@ -105,6 +105,7 @@ def model_sensitivity(
     keep: int,
     progress: bool,
     notes: tuple[str, ...],
+    left_out: npt.NDArray[np.int64] | None = None,
 ) -> ModelSensitivity:
     """Return the record of a model through Gram matrices.
 
@@ -123,6 +124,8 @@ def model_sensitivity(
         The input that each reading belongs to.
     notes : tuple of str
         To be kept in the record.
+    left_out : ndarray of int, optional
+        Places, among all, of readings that are not among the M.
     """
     found, path = found_by_gram(passes, noise, relative, progress)
     names, sizes, size = tuple(dict.fromkeys(passes.groups)), _group_sizes(passes), sum(passes.sizes)
@@ -162,6 +165,7 @@ def model_sensitivity(
         kept=kept,
         directions=directions,
         readings=len(inputs),
+        left_out=np.zeros(0, dtype=np.int64) if left_out is None else left_out,
         whitening=noise.scale if noise.forward is None else noise.forward,
         readout=readout,
         repeats=repeats,

@@ -66,6 +66,8 @@ class ModelSensitivity(Record):
     """(kept, parameters) unit vectors, tensor after tensor; None when none was asked for."""
     readings: int
     """Their number."""
+    left_out: npt.NDArray[np.int64]
+    """(readings left out,) their places among all: those of inputs with a reading that is not finite."""
     whitening: Array
     """(readings,) 1 / sd of each reading, averaged over the repeats; (whitened, readings) for correlated noise."""
     readout: Array

@@ -69,7 +69,8 @@ def model_sensitivity(
     passes, noise = TorchPasses(subject, layout), noise_of(sigma, seen, repeats, repeat_correlation)
     return large.model_sensitivity(
         passes, noise, relative, derivative=f"autograd in {passes.dtype}", repeats=repeats,
-        repeat_correlation=repeat_correlation, notes=(*subject.notes, *notes), **options,
+        repeat_correlation=repeat_correlation, notes=(*subject.notes, *notes),
+        left_out=np.flatnonzero(~seen.kept), **options,
     )  # fmt: skip
 
 

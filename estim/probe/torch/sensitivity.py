@@ -169,12 +169,14 @@ def sensitivity_of_module(
         raise ValueError(msg)
     with opened(module, bank, asked) as (subject, batches):
         seen = survey(subject, batches, asked.nan_policy == "omit")
+        inputs = _inputs_of(asked, seen)
         size = subject.parameters.size
         if size <= DENSE and int(seen.kept.sum()) * size > ENTRIES:
-            return _streamed(module, bank, sigma, asked, subject, batches, seen, options)
+            return _streamed(module, bank, sigma, asked, subject, batches, replace(seen, inputs=inputs), options)
         if size > DENSE:
-            return _large(module, bank, sigma, asked, subject, batches, seen, options)
-    return assemble(probe_module(module, bank, asked), sigma, **options)
+            return _large(module, bank, sigma, asked, subject, batches, replace(seen, inputs=inputs), options)
+    probed = probe_module(module, bank, asked)
+    return assemble(replace(probed, inputs=inputs[probed.kept]), sigma, **options)
 
 
 def _streamed(
@@ -211,11 +213,10 @@ def _large(
     if options["rtol"] is not None:
         relative = {name: max(value, float(options["rtol"])) for name, value in relative.items()}
     change = options["smallest_change"]
-    inputs = seen.inputs if asked.inputs is None else np.asarray(asked.inputs, dtype=np.int64)
     return model_sensitivity(
         subject, layout, seen, sigma, relative, repeats=options["repeats"],
         repeat_correlation=options["repeat_correlation"], smallest_change=None if change is None else float(change),
-        inputs=inputs[seen.kept], keep=asked.keep, progress=asked.progress, notes=(plan,),
+        inputs=seen.inputs[seen.kept], keep=asked.keep, progress=asked.progress, notes=(plan,),
     )  # fmt: skip
 
 
@@ -233,6 +234,20 @@ def _relative(
         found = relative_errors(subject, layout, weights)
         subject.notes.append(_precision(subject.parameters.tensors[0].dtype, False))
     return found
+
+
+def _inputs_of(asked: Asked, seen: Survey) -> npt.NDArray[np.int64]:
+    """Return the input of each reading, all of them: found, or given."""
+    if asked.inputs is None:
+        return seen.inputs
+    given = np.asarray(asked.inputs)
+    if given.shape != seen.inputs.shape or given.dtype.kind not in "iu" or given.min() < 0:
+        msg = (
+            f"inputs must be whole numbers, at least 0, one for each of the {len(seen.inputs)} readings; "
+            f"got dtype {given.dtype}, shape {given.shape}"
+        )
+        raise ValueError(msg)
+    return given.astype(np.int64)
 
 
 def _refuse(asked: Asked, options: dict[str, Any]) -> None:

@@ -341,3 +341,13 @@ def test_a_shift_is_judged_as_by_the_record_of_the_whole_jacobian(large, monkeyp
         assert (one.degrees, one.residual_degrees) == (two.degrees, two.residual_degrees)
         np.testing.assert_allclose([one.statistic, one.power, one.p_value], [two.statistic, two.power, two.p_value])
     assert found.judge(np.zeros(60), smallest_shift=np.zeros(60)).outcome == "blind"
+
+
+@pytest.mark.parametrize("dense", [0, 3000])
+def test_readings_can_be_told_which_input_they_belong_to(monkeypatch, dense):
+    monkeypatch.setattr(module_sensitivity, "DENSE", dense)
+    module, bank = perceptron((3, 8, 2)), inputs(8, 3)
+    found = estim.sensitivity(module, bank, 0.1, inputs=np.arange(16) % 2)
+    assert found.by_input().shape[0] == 2
+    with pytest.raises(ValueError, match=r"^inputs must be whole numbers, at least 0, one for each of the 16 readings"):
+        estim.sensitivity(module, bank, 0.1, inputs=[0, 1])
