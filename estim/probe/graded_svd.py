@@ -21,7 +21,7 @@ class Decomposition(NamedTuple):
     left: Array
     """(rows, rank), orthonormal columns."""
     values: Array
-    """(rank,)."""
+    """(rank,), NaN for those more than the range of floats below the largest."""
     right: Array
     """(rank, columns), orthonormal rows."""
 
@@ -78,7 +78,9 @@ def _jacobi(rows: Array) -> Decomposition:
     if info != 0:
         msg = f"the Jacobi SVD did not converge (LAPACK dgejsv, info = {info})"
         raise ArithmeticError(msg)
-    return Decomposition(left, values * work[0] / work[1], right[:, : len(values)].T)
+    values = values * work[0] / work[1]
+    # The rank is full: a zero is too small beside the largest for a float to hold.
+    return Decomposition(left, np.where(values > 0.0, values, np.nan), right[:, : len(values)].T)
 
 
 def orthonormal(rows: Array) -> Array:

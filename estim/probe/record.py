@@ -247,7 +247,7 @@ class Sensitivity(Record):
         known = np.isinf(values)
         if (along[known] > 64.0 * EPS * np.abs(along).max(initial=0.0)).any():
             return math.inf
-        return float(np.linalg.norm(values[~known] * along[~known]))
+        return math.hypot(*(values[~known] * along[~known]))  # whose squares neither overflow nor vanish
 
     def power(self, delta: npt.ArrayLike | Mapping[str, float], *, confidence_level: float = 0.95) -> float:
         """Return the probability that the change test detects a change of the parameters.

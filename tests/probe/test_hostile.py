@@ -64,3 +64,15 @@ def test_the_command_explains_a_module_that_does_not_import(tmp_path, monkeypatc
     np.save("bank.npy", np.arange(3.0))
     assert main(["sensitivity", "hostile_broken:line", "bank.npy", "--sigma", "0.1"]) == 2
     assert "no_such_name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("units", [[1e-200, 1.0], [1e200, 1.0], [1e-300, 1e300], [1e-200, 1e-200]])
+def test_units_at_the_ends_of_the_floats_lose_nothing(units):
+    plain = np.random.default_rng(3).normal(size=(6, 2))
+    expected, found = (estim.Sensitivity.from_jacobian(plain * unit, 1.0) for unit in (1.0, np.array(units)))
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors / units, rtol=1e-12)
+    assert found.singular_values[0] > 0.0
+    assert not (found.singular_values == 0.0).any()  # NaN where floats cannot hold the value beside the first
+    assert found.minimum_detectable([1.0, 0.0]) * units[0] == pytest.approx(expected.minimum_detectable([1.0, 0.0]))
+    assert found.shift([2.0, 0.0]) == pytest.approx(2.0 * units[0] * expected.shift([1.0, 0.0]), rel=1e-12, abs=0.0)
+    found.summary()
