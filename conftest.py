@@ -2,4 +2,9 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("torch") else ["estim/probe/torch/*", "tests/probe/torch/*"]
+collect_ignore_glob = [
+    pattern
+    for library in ("torch", "jax")
+    if not find_spec(library)
+    for pattern in (f"estim/probe/{library}/*", f"tests/probe/{library}/*")
+]

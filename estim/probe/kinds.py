@@ -1,5 +1,6 @@
 """Models of libraries that are imported only when one of theirs is given: told apart without importing any."""
 
+import sys
 from typing import Any
 
 
@@ -7,6 +8,17 @@ def is_torch_module(model: Any) -> bool:
     """Tell whether a model is a ``torch.nn.Module``."""
     kinds = [(kind.__module__, kind.__name__) for kind in type(model).__mro__]
     return ("torch.nn.modules.module", "Module") in kinds
+
+
+def holds_jax_arrays(params: Any) -> bool:
+    """Tell whether nested parameters of any kind hold arrays of JAX; without it imported, there are none."""
+    jax = sys.modules.get("jax")
+    if jax is None or params is None:
+        return False
+    try:
+        return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(params))
+    except Exception:  # nothing that JAX could take apart
+        return False
 
 
 def require_left_out(**arguments: Any) -> None:

@@ -13,6 +13,7 @@ from estim.probe.batches import Batches
 from estim.probe.calls import First, first_calls, require_inputs, restricted, without_readings
 from estim.probe.derivatives import Derivative, Workers, differentiate
 from estim.probe.given import NotFiniteError, check_jacobian, finite_rows, read_jacobian, short_floats
+from estim.probe.kinds import holds_jax_arrays
 from estim.probe.parameters import Parameters, read_parameters
 from estim.probe.readings import flatten
 from estim.probe.rounding import EPS
@@ -160,8 +161,28 @@ def _choose(model: Any, options: _Options) -> Callable[[Any], Probed]:
     if options.params is None:
         msg = "params must be given with a callable model; got None"
         raise TypeError(msg)
+    if holds_jax_arrays(options.params):
+        return _prober_of_jax(model, options)
     parameters = options.read(options.params)
     return lambda bank: _probe_callable(model, bank, parameters, options)
+
+
+def _prober_of_jax(model: Callable[..., Any], options: _Options) -> Callable[[Any], Probed]:
+    """Return what probes a function of JAX, which has exact derivatives of its own."""
+    from estim.probe.jax.dense import derivative_of, function_of, require_readable
+
+    if options.jac is not None:
+        msg = f"jac must be left out: JAX differentiates a model whose params are its arrays; got {options.jac!r:.60}"
+        raise ValueError(msg)
+    function, parameters = function_of(model, options.params, options.names, options.groups)
+    parameters = replace(parameters, notes=(*parameters.notes, *function.tree.notes))
+
+    def one(bank: Any) -> Probed:
+        require_readable(function, bank)
+        first = _first(function, bank, parameters, options)
+        return _finished(first, derivative_of(function, bank, first, parameters), None, parameters, options)
+
+    return one
 
 
 def _has_jacobian(model: Any) -> bool:
@@ -195,6 +216,11 @@ def as_callable(model: Any, bank: Any, params: Any, names: Any = None) -> tuple[
     if params is None:
         msg = "params must be given with a callable model; got None"
         raise TypeError(msg)
+    if holds_jax_arrays(params):
+        from estim.probe.jax.dense import function_of
+
+        function, parameters = function_of(model, params, names)
+        return _whole(function, bank), parameters, bank
     return _whole(model, bank), options.read(params), bank
 
 

@@ -19,7 +19,7 @@ def flatten(output: Any) -> npt.NDArray[Any]:
     """
     if isinstance(output, np.ndarray) and output.dtype == np.float64:
         return output.ravel()
-    parts = [_numbers(leaf) for leaf in _leaves(output)]
+    parts = [_numbers(leaf) for leaf in leaves_of(output)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -30,7 +30,7 @@ def input_of_each(output: Any) -> npt.NDArray[np.int64]:
     input 0.
     """
     if isinstance(output, list):
-        sizes = [sum(_numbers(leaf).size for leaf in _leaves(item)) for item in output]
+        sizes = [sum(_numbers(leaf).size for leaf in leaves_of(item)) for item in output]
         return np.repeat(np.arange(len(output), dtype=np.int64), sizes)
     if isinstance(output, Mapping | tuple):
         items = list(output.values()) if isinstance(output, Mapping) else list(output)
@@ -45,13 +45,14 @@ def split_complex(rows: npt.NDArray[Any]) -> Array:
     return np.concatenate([rows.real, rows.imag]) if rows.dtype.kind == "c" else rows
 
 
-def _leaves(output: Any) -> Iterator[Any]:
+def leaves_of(output: Any) -> Iterator[Any]:
+    """Yield the arrays or numbers of nested readings, in order."""
     if isinstance(output, Mapping):
         for item in output.values():
-            yield from _leaves(item)
+            yield from leaves_of(item)
     elif isinstance(output, list | tuple):
         for item in output:
-            yield from _leaves(item)
+            yield from leaves_of(item)
     else:
         yield output
 

@@ -16,6 +16,7 @@ from estim.probe.batches import Batches
 from estim.probe.calls import Calls, First, first_calls
 from estim.probe.derivatives import scales_of
 from estim.probe.given import read_jacobian
+from estim.probe.kinds import holds_jax_arrays
 from estim.probe.models import as_callable
 
 Array = npt.NDArray[np.float64]
@@ -53,6 +54,11 @@ def refit_of(
     scales = scales_of(parameters)
     if jac is not None:
         return GivenRefit(first, jac), scales
+    if holds_jax_arrays(params) and not isinstance(bank, Batches):
+        from estim.probe.jax.dense import jacobian_at
+
+        function: Any = called
+        return FittedRefit(first.calls, jacobian_at(function, bank, parameters)), scales
     if derivative == "exact":
         from estim.probe.statsmodels import read_result
 
@@ -147,7 +153,7 @@ class GivenRefit:
 
 @dataclass(frozen=True)
 class FittedRefit:
-    """A fitted statsmodels result whose mean function has exact derivatives."""
+    """A model whose mean function has exact derivatives: a fitted statsmodels result, a function of JAX."""
 
     calls: Calls
     exact: Callable[[Array], tuple[Array, Array]]

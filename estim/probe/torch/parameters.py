@@ -1,11 +1,12 @@
 """The parameters of a module: those that train, each once, with names and groups."""
 
 import itertools
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from estim.probe.matrix_free.groups import given_groups
 
 #: Group of parameters that the module itself owns.
 ROOT = "module"
@@ -78,25 +79,7 @@ def tensor_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
             msg = f"groups must be 'layers', one group for each tensor, or a mapping; got {groups!r}"
             raise ValueError(msg)
         return tuple(name.rpartition(".")[0] or ROOT for name in names)
-    if isinstance(groups, Mapping):
-        return tuple(_home(name, groups) for name in names)
-    if isinstance(groups, Sequence) and len(groups) == len(names):
-        return tuple(str(group) for group in groups)
-    msg = f"groups must have one entry for each of the {len(names)} tensors of parameters; got {len(groups)}"
-    raise ValueError(msg)
-
-
-def _home(name: str, groups: Mapping[Any, Any]) -> str:
-    homes = [
-        str(group)
-        for group, members in groups.items()
-        for member in ([members] if isinstance(members, str) else members)
-        if name == member or name.startswith(f"{member}.")
-    ]
-    if len(homes) != 1:
-        msg = f"groups must hold every parameter once; {name} is in {', '.join(homes) or 'none'}"
-        raise ValueError(msg)
-    return homes[0]
+    return given_groups(groups, names)
 
 
 def _check(name: str, tensor: torch.Tensor) -> None:

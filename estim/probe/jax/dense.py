@@ -1,0 +1,141 @@
+"""A JAX function as a model to be probed: its whole Jacobian, with an error that is honest about its precision."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.calls import First, require_inputs
+from estim.probe.derivatives import Derivative
+from estim.probe.given import check_jacobian
+from estim.probe.jax.jacobian import Differentiated, differentiated
+from estim.probe.jax.parameters import Tree, read_tree, vector_of
+from estim.probe.jax.precision import precision, raised, rounding
+from estim.probe.jax.readings import Function, require_kept, require_smooth
+from estim.probe.parameters import Parameters
+from estim.probe.rounding import EPS, MOVED, generic_signs, measured_error
+
+Array = npt.NDArray[np.float64]
+
+
+def function_of(
+    model: Callable[..., Any], params: Any, names: Any = None, groups: Any = None
+) -> tuple[Function, Parameters]:
+    """Return a JAX function as a model of NumPy arrays, and its parameters as a vector."""
+    tree = read_tree(params, groups)
+    return Function(model, tree), vector_of(tree, names, groups)
+
+
+def require_readable(function: Function, bank: Any) -> None:
+    """Refuse a function that deletes its arguments, or whose readings are not of floating point."""
+    require_inputs(bank)
+    require_kept(function, bank)
+    try:
+        with precision(function.tree.double):
+            output = function.called(function.tree.leaves, bank)
+    except Exception:  # said in full by the calls that follow
+        return
+    try:
+        require_smooth(output)
+    except TypeError:  # no numbers at all, which is said there, too
+        return
+
+
+def derivative_of(function: Function, bank: Any, first: First, parameters: Parameters) -> Derivative:
+    """Return the Jacobian of the readings that are left, with its error.
+
+    Raises
+    ------
+    ValueError
+        When JAX cannot differentiate the function, or takes another derivative than the function has.
+    """
+    finite = len(first.places) == first.total
+    with precision(function.tree.double):
+        flat = partial(_flat, function, bank)
+        leaves = list(function.tree.leaves)
+        eps = max(rounding(function.tree.coarsest), rounding(flat(leaves).dtype))
+        found = differentiated(flat, leaves, not finite)
+        double = None if eps <= EPS else _in_double(function, bank, not finite)
+        if double is None:
+            above_below = _moved_both(found, function.tree, eps)
+            error = measured_error(found.jacobian, None, above_below, eps)
+        else:
+            error = measured_error(found.jacobian, *double, eps)
+    kind = _word(eps)
+    notes = (*found.notes, *([] if eps <= EPS else [precision_note(kind, double is not None)]))
+    jacobian, error = found.jacobian[first.places], error[first.places]
+    relative = _checked(jacobian, first, parameters) if np.isfinite(jacobian).all() else 0.0
+    if eps <= EPS:
+        error = np.maximum(error, relative * np.abs(jacobian))
+    return Derivative(jacobian, error, f"automatic differentiation in {kind}", notes)
+
+
+def jacobian_at(function: Function, bank: Any, parameters: Parameters) -> Callable[[Array], tuple[Array, Array]]:
+    """Return what takes the Jacobian at any parameter vector, with the rounding of its entries."""
+    with precision(function.tree.double):
+        found = differentiated(partial(_flat, function, bank), function.tree.leaves)
+
+    def take(vector: Array) -> tuple[Array, Array]:
+        given = parameters.rebuild(vector)
+        with precision(function.tree.double):
+            jacobian = found.take(function.leaves(given))
+        return jacobian, EPS * np.abs(jacobian)
+
+    return take
+
+
+def _flat(function: Function, bank: Any, leaves: list[Any]) -> Any:
+    return function.flat(leaves, bank)
+
+
+def _in_double(function: Function, bank: Any, forwards: bool) -> tuple[Array, tuple[Array, Array]] | None:
+    """Return the Jacobian in float64, and those at moved parameters; None where the function does not follow."""
+    with precision(True):
+        try:
+            flat, leaves = partial(_flat, function, raised(bank)), list(raised(function.tree.leaves))
+            if rounding(flat(leaves).dtype) > EPS:
+                return None
+            found = differentiated(flat, leaves, forwards)
+            return found.jacobian, _moved_both(found, function.tree, EPS, leaves)
+        except Exception:  # the function need not be made for it
+            return None
+
+
+def _moved_both(found: Differentiated, tree: Tree, eps: float, leaves: list[Any] | None = None) -> tuple[Array, Array]:
+    """Return the Jacobian with every parameter some roundings away, on both sides."""
+    given = list(tree.leaves) if leaves is None else leaves
+    signs = np.split(generic_signs(tree.size), np.cumsum(tree.sizes)[:-1])
+    steps = [MOVED * eps * sign.reshape(leaf.shape) for sign, leaf in zip(signs, given, strict=True)]
+    above, below = (
+        found.take([
+            leaf * (1.0 + side * step).astype(np.dtype(leaf.dtype)) for leaf, step in zip(given, steps, strict=True)
+        ])
+        for side in (1.0, -1.0)
+    )  # fmt: skip
+    return above, below
+
+
+def _checked(jacobian: Array, first: First, parameters: Parameters) -> float:
+    """Return the relative error that differences show; raises ValueError where these contradict the derivatives."""
+    try:
+        return check_jacobian(jacobian, first, parameters)[0]
+    except ValueError as error:
+        said = str(error).removeprefix("jac must be the derivative of the model; ").replace("jac says", "JAX says")
+        msg = (
+            f"the derivative that JAX takes must be that of the model; {said} (a stop_gradient, a custom_vjp, or a "
+            "rounding that derivatives pass through?)"
+        )
+        raise ValueError(msg) from error
+
+
+def precision_note(kind: str, measured: bool) -> str:
+    """Say in what the derivatives were taken, and how it is known how well."""
+    how = "beside a copy in float64" if measured else "by moving the parameters a little, as float64 is out of reach"
+    return f"derivatives are {kind}'s, their error measured {how}; params in float64 (jax_enable_x64) take more digits"
+
+
+def _word(eps: float) -> str:
+    """Return the name of the floats of a rounding."""
+    return {EPS: "float64", 2.0**-23: "float32", 2.0**-10: "float16", 2.0**-7: "bfloat16"}.get(eps, "short floats")

@@ -1,0 +1,123 @@
+"""The whole Jacobian of a JAX function: by rows or by columns, whichever are fewer, compiled where it can be."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.jax.readings import explained
+
+Array = npt.NDArray[np.float64]
+#: Leaves to readings, (M,).
+Flat = Callable[[list[Any]], Any]
+#: Leaves to the Jacobian, (M, P).
+Take = Callable[[list[Any]], Array]
+
+#: Rows, or columns, taken at a time.
+_BLOCK = 64
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """What takes the Jacobian of a function, compiled once."""
+
+    take: Take
+    jacobian: Array
+    """(M, P) at the leaves that it was made for."""
+    notes: tuple[str, ...]
+    """On how it had to be found."""
+
+
+def differentiated(flat: Flat, leaves: Sequence[Any], forwards: bool = False) -> Differentiated:
+    """Return what takes the Jacobian of a function, with the one at some leaves.
+
+    A function that JAX cannot compile, as for a branch on a value, is differentiated step by step; one that it cannot
+    go back through, as for a while loop, forwards. `forwards` is for readings some of which are NaN: backwards, they
+    make derivatives of others NaN, too, as 0 times NaN.
+
+    Raises
+    ------
+    ValueError
+        When JAX cannot differentiate the function either way: the message says why.
+    """
+    leaves = list(leaves)
+    rows = flat(leaves).size
+    back = not forwards and rows <= sum(leaf.size for leaf in leaves)
+    ways = [_by_rows, _by_columns] if back else [_by_columns, _by_rows]
+    errors: list[Exception] = []
+    for way in ways:
+        for compiled in (True, False):
+            take = way(flat, leaves, rows, compiled)
+            try:
+                return Differentiated(take, take(leaves), _notes(compiled, way is not ways[0], errors))
+            except Exception as error:
+                errors.append(error)
+    # Step by step and the cheaper way is what a user would have tried.
+    raise ValueError(explained(errors[1])) from errors[1]
+
+
+def _notes(compiled: bool, other: bool, errors: list[Exception]) -> tuple[str, ...]:
+    notes = []
+    if not compiled:
+        notes.append(f"the model was differentiated step by step, as it cannot be compiled: {explained(errors[-1])}")
+    if other:
+        notes.append("the model was not differentiated the cheaper way, forwards or backwards, which JAX cannot here")
+    return tuple(notes)
+
+
+def _by_rows(flat: Flat, leaves: list[Any], rows: int, compiled: bool) -> Take:
+    """Take rows back, some at a time."""
+
+    def back(leaves: list[Any], seeds: Any) -> Any:
+        readings, pull = jax.vjp(flat, leaves)
+        return jax.vmap(pull)(seeds.astype(readings.dtype))[0]
+
+    step, size = jax.jit(back) if compiled else back, sum(leaf.size for leaf in leaves)
+
+    def take(leaves: list[Any]) -> Array:
+        jacobian = np.empty((rows, size))
+        for start, seeds in _seeds(rows):
+            found = step(leaves, jnp.asarray(seeds, dtype=jnp.float32))
+            block = np.concatenate([in_double(part).reshape(len(seeds), -1) for part in found], axis=1)
+            jacobian[start : start + _BLOCK] = block[: rows - start]
+        return jacobian
+
+    return take
+
+
+def _by_columns(flat: Flat, leaves: list[Any], rows: int, compiled: bool) -> Take:
+    """Push columns forwards, some at a time."""
+    stops = np.cumsum([leaf.size for leaf in leaves])
+    size = int(stops[-1])
+
+    def push(leaves: list[Any], seeds: Any) -> Any:
+        parts = zip(jnp.split(seeds, stops[:-1].tolist(), axis=1), leaves, strict=True)
+        tangents = [part.reshape(len(part), *leaf.shape).astype(leaf.dtype) for part, leaf in parts]
+        return jax.vmap(lambda one: jax.jvp(flat, (leaves,), (one,))[1])(tangents)
+
+    step = jax.jit(push) if compiled else push
+
+    def take(leaves: list[Any]) -> Array:
+        jacobian = np.empty((rows, size))
+        for start, seeds in _seeds(size):
+            found = in_double(step(leaves, jnp.asarray(seeds, dtype=jnp.float32))).T
+            jacobian[:, start : start + _BLOCK] = found[:, : size - start]
+        return jacobian
+
+    return take
+
+
+def _seeds(count: int) -> Iterator[tuple[int, Array]]:
+    """Yield blocks of the identity, all of one shape so that one compilation does."""
+    size = min(_BLOCK, count)
+    for start in range(0, count, _BLOCK):
+        yield start, np.eye(size, count, start, dtype=np.float64)
+
+
+def in_double(array: Any) -> Array:
+    """Return an array of JAX in NumPy's float64."""
+    return np.asarray(array).astype(np.float64)

@@ -1,0 +1,173 @@
+"""The parameters of a JAX function: the leaves of a pytree that are of floating point, with names and groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from estim.probe.jax.precision import is_floating, precision, rounding
+from estim.probe.matrix_free.groups import given_groups
+from estim.probe.parameters import ROOT, Parameters, read_parameters
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A pytree, with the leaves that readings are differentiated by apart from what is held."""
+
+    leaves: tuple[Any, ...]
+    """(leaves,) arrays of real floating point."""
+    names: tuple[str, ...]
+    """(leaves,) such as ``layers[0].weight``."""
+    groups: tuple[str, ...]
+    """(leaves,)."""
+    held: tuple[Any, ...]
+    """All leaves, those to be differentiated included, in the order of the pytree."""
+    places: tuple[int, ...]
+    """(leaves,) where they are among all."""
+    structure: Any
+    double: bool
+    """Whether one is in float64, which JAX must be told to allow."""
+    notes: tuple[str, ...]
+
+    def rebuild(self, leaves: Sequence[Any]) -> Any:
+        """Return the pytree with other leaves."""
+        every = list(self.held)
+        for place, leaf in zip(self.places, leaves, strict=True):
+            every[place] = leaf
+        return self.structure.unflatten(every)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """(leaves,) number of parameters in each."""
+        return tuple(leaf.size for leaf in self.leaves)
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return sum(self.sizes)
+
+    @property
+    def coarsest(self) -> Any:
+        """The dtype of the leaf with the fewest digits."""
+        return max((leaf.dtype for leaf in self.leaves), key=rounding)
+
+
+def read_tree(params: Any, groups: Any = None) -> Tree:
+    """Take a pytree apart.
+
+    Parameters
+    ----------
+    params : pytree
+        Leaves that are no arrays of floating point are held: whole numbers, truth values, keys of random numbers,
+        functions and words.
+    groups : sequence of str or mapping, optional
+        A group for each leaf, or for each parameter, or a mapping from a group to names of leaves or their beginnings.
+        By default the top-level key, or the one below it where all is under one key, as in Flax.
+
+    Raises
+    ------
+    TypeError
+        When a leaf is complex, or a tracer, or none is of floating point.
+    """
+    paths, structure = jax.tree_util.tree_flatten_with_path(params)
+    places = tuple(k for k, (_, leaf) in enumerate(paths) if is_floating(leaf))
+    names = {k: name_of(paths[k][0]) for k in range(len(paths))}
+    if not places:
+        msg = f"params must hold at least one array of floating point; got {_kinds(paths)}"
+        raise TypeError(msg)
+    for k in places:
+        _check(names[k], paths[k][1])
+    double = any(isinstance(paths[k][1], jax.Array) and paths[k][1].dtype == np.float64 for k in places)
+    with precision(double):
+        leaves = tuple(jnp.asarray(paths[k][1]) for k in places)
+    chosen = tuple(names[k] for k in places)
+    return Tree(
+        leaves=leaves,
+        names=chosen,
+        groups=_leaf_groups(groups, chosen, [paths[k][0] for k in places], sum(leaf.size for leaf in leaves)),
+        held=tuple(leaf for _, leaf in paths),
+        places=places,
+        structure=structure,
+        double=double,
+        notes=(*_left_out(paths, places, names), *_same_arrays(paths, places, names)),
+    )
+
+
+def vector_of(tree: Tree, names: Any = None, groups: Any = None) -> Parameters:
+    """Return the parameters as one vector, with a name for each entry; raises ValueError when one is not finite."""
+    nested = {name: np.array(leaf, dtype=np.float64) for name, leaf in zip(tree.names, tree.leaves, strict=True)}
+    if not _for_each_entry(groups, len(tree.names), tree.size):
+        groups = [group for group, size in zip(tree.groups, tree.sizes, strict=True) for _ in range(size)]
+    return read_parameters(nested, names=names, groups=groups)
+
+
+def name_of(path: Sequence[Any]) -> str:
+    """Return a name such as ``layers[0].weight`` for the path of a leaf."""
+    name = ""
+    for step in path:
+        if hasattr(step, "idx") or type(step).__name__ == "FlattenedIndexKey":
+            name = f"{name or ROOT}[{getattr(step, 'idx', getattr(step, 'key', ''))}]"
+        else:
+            key = str(getattr(step, "name", getattr(step, "key", step)))
+            name = f"{name}.{key}" if name else key
+    return name or ROOT
+
+
+def _leaf_groups(groups: Any, names: tuple[str, ...], paths: list[Any], size: int) -> tuple[str, ...]:
+    if groups is not None and not _for_each_entry(groups, len(names), size):
+        return given_groups(groups, names)
+    alone = len({name_of(path[:1]) for path in paths}) == 1
+    depth = 2 if alone and all(len(path) > 2 for path in paths) else 1
+    return tuple(name_of(path[:depth]) for path in paths)
+
+
+def _for_each_entry(groups: Any, leaves: int, size: int) -> bool:
+    """Tell whether groups are given for each parameter, not for each leaf."""
+    return isinstance(groups, Sequence) and not isinstance(groups, str) and len(groups) == size != leaves
+
+
+def _check(name: str, leaf: Any) -> None:
+    if isinstance(leaf, jax.core.Tracer):
+        msg = (
+            f"params must hold values; {name} is a tracer: call estim outside of functions that jax transforms "
+            "(jit, grad, vmap)"
+        )
+        raise TypeError(msg)
+    if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        msg = f"params must hold values; {name} was deleted, as by a function that donates its arguments"
+        raise TypeError(msg)
+    if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
+        msg = (
+            f"params must be real; got {jnp.result_type(leaf)} for {name}: hold its real and imaginary parts as "
+            "parameters"
+        )
+        raise TypeError(msg)
+
+
+def _kinds(paths: list[Any]) -> str:
+    found = sorted({str(getattr(leaf, "dtype", type(leaf).__name__)) for _, leaf in paths})
+    return f"{len(paths)} leaves of {', '.join(found)}" if found else "no leaf"
+
+
+def _left_out(paths: list[Any], places: tuple[int, ...], names: dict[int, str]) -> tuple[str, ...]:
+    """Say which numbers are held; functions and words are nobody's parameters."""
+    numbers = jax.Array | np.ndarray | np.generic | int
+    rest = [names[k] for k, (_, leaf) in enumerate(paths) if k not in set(places) and isinstance(leaf, numbers)]
+    if not rest:
+        return ()
+    listed = ", ".join(rest[:6]) + (f" and {len(rest) - 6} more" if len(rest) > 6 else "")
+    return (f"{len(rest)} leaves that are not of floating point are held as they are: {listed}",)
+
+
+def _same_arrays(paths: list[Any], places: tuple[int, ...], names: dict[int, str]) -> tuple[str, ...]:
+    first: dict[int, str] = {}
+    notes = []
+    for k in places:
+        leaf = paths[k][1]
+        if isinstance(leaf, jax.Array | np.ndarray) and id(leaf) in first:
+            notes.append(f"{names[k]} is the same array as {first[id(leaf)]}; as in JAX, the two are two parameters")
+        first.setdefault(id(leaf), names[k])
+    return tuple(notes)

@@ -1,0 +1,37 @@
+"""The precision that JAX computes in: its global switch is set for a block of code only, and put back after."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_FINFO: Any = jnp.finfo
+
+
+def precision(double: bool) -> AbstractContextManager[Any]:
+    """Return a block in which float64 is allowed, or one that leaves all as the user has it."""
+    return jax.enable_x64(True) if double else nullcontext()
+
+
+def rounding(dtype: Any) -> float:
+    """Return the distance from 1 to the next number, of bfloat16, too."""
+    return float(_FINFO(dtype).eps)
+
+
+def is_floating(leaf: Any) -> bool:
+    """Tell whether something is an array, or a number, of floating point, complex ones included."""
+    if not isinstance(leaf, jax.Array | np.ndarray | np.generic | float | complex):
+        return False
+    return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.inexact))
+
+
+def raised(tree: Any) -> Any:
+    """Return nested arrays with those of real floating point in float64; everything else as it is."""
+
+    def one(leaf: Any) -> Any:
+        array = isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return jnp.asarray(leaf, dtype=jnp.float64) if array else leaf
+
+    return jax.tree_util.tree_map(one, tree)

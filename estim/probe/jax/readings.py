@@ -1,0 +1,121 @@
+"""The readings of a JAX function: called with arrays of the right kind, and what goes wrong put in a sentence."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from estim.probe.jax.parameters import Tree
+from estim.probe.jax.precision import precision
+from estim.probe.readings import leaves_of
+
+
+@dataclass(frozen=True)
+class Function:
+    """A JAX function of a pytree as a function of arrays by the names of its leaves: a model like all others."""
+
+    function: Callable[..., Any]
+    tree: Tree
+
+    def __call__(self, params: dict[str, Any], bank: Any) -> Any:
+        """Return the readings as the function gives them, in NumPy arrays."""
+        with precision(self.tree.double):
+            return jax.tree_util.tree_map(_in_numpy, self.called(self.leaves(params), bank))
+
+    def leaves(self, params: dict[str, Any]) -> list[Any]:
+        """Return arrays of JAX, in the dtypes of the pytree."""
+        pairs = zip(self.tree.names, self.tree.leaves, strict=True)
+        return [jnp.asarray(params[name], dtype=leaf.dtype) for name, leaf in pairs]
+
+    def called(self, leaves: Sequence[Any], bank: Any) -> Any:
+        """Call the function; raises ValueError with a sentence for what JAX itself says."""
+        try:
+            return self.function(self.tree.rebuild(leaves), bank)
+        except _OF_JAX as error:
+            raise ValueError(explained(error)) from error
+
+    def flat(self, leaves: Sequence[Any], bank: Any) -> Any:
+        """Return the readings as one vector, (M,), complex ones as real parts, then imaginary parts; can be traced."""
+        output = self.function(self.tree.rebuild(leaves), bank)
+        parts = [jnp.ravel(jnp.asarray(leaf)) for leaf in leaves_of(output)]
+        whole = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+        if jnp.issubdtype(whole.dtype, jnp.complexfloating):
+            return jnp.concatenate([whole.real, whole.imag])
+        return whole
+
+
+def _in_numpy(leaf: Any) -> Any:
+    """Return an array of JAX as one of NumPy, in float64 where NumPy itself has no such floats."""
+    if not isinstance(leaf, jax.Array):
+        return leaf
+    known = np.dtype(leaf.dtype).kind in "biufc"
+    return np.asarray(leaf) if known else np.asarray(leaf).astype(np.float64)
+
+
+def require_smooth(output: Any) -> None:
+    """Refuse readings that JAX has no derivative of; raises ValueError."""
+    for leaf in leaves_of(output):
+        kind = jnp.result_type(leaf)
+        if not jnp.issubdtype(kind, jnp.inexact):
+            msg = (
+                "readings must be of floating point, and change smoothly with the parameters; "
+                f"got {kind} (an argmax, a comparison, or a cast to whole numbers?)"
+            )
+            raise ValueError(msg)
+
+
+def require_kept(function: Function, bank: Any) -> None:
+    """Refuse a function that deletes its arguments; raises ValueError. It is called with copies of them."""
+    with precision(function.tree.double):
+        given = jax.tree_util.tree_map(_copied, (function.tree.rebuild(function.tree.leaves), bank))
+        try:
+            function.function(*given)
+        except Exception:  # said in full by the call that follows
+            return
+    for argument, part in zip(("params", "bank"), given, strict=True):
+        if any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree_util.tree_leaves(part)):
+            msg = (
+                f"the model must not donate its arguments: it deleted a copy of {argument} (jit with donate_argnums); "
+                "yours are as they were; jit it without"
+            )
+            raise ValueError(msg)
+
+
+def _copied(leaf: Any) -> Any:
+    return jnp.array(leaf, copy=True) if isinstance(leaf, jax.Array) else leaf
+
+
+def explained(error: Exception) -> str:
+    """Return what an error of JAX means."""
+    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    for kind, sentence in _MEANINGS:
+        if isinstance(error, kind):
+            return f"{sentence}; jax says: {said:.200}"
+    return f"JAX cannot differentiate the readings: {type(error).__name__}: {said:.300}"
+
+
+_OF_JAX = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+_MEANINGS: tuple[tuple[type[Exception], str], ...] = (
+    (
+        jax.errors.UnexpectedTracerError,
+        "the model keeps an intermediate array from one call to the next (a global, an attribute, a cache): return it "
+        "instead",
+    ),
+    (
+        jax.errors.TracerArrayConversionError,
+        "the model makes a NumPy array of one of JAX on the way (numpy in place of jax.numpy, or .item()): use "
+        "jax.numpy for all that depends on the parameters",
+    ),
+    (
+        jax.errors.JAXIndexError,
+        "the model takes entries by a mask whose values it needs to know: use jax.numpy.where with three arguments",
+    ),
+    (
+        jax.errors.JAXTypeError,
+        "the model needs the value of an array that depends on the parameters (an if or while, float(), int(), a "
+        "shape): use jax.numpy.where, jax.lax.cond or jax.lax.while_loop",
+    ),
+)

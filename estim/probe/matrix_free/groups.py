@@ -1,0 +1,37 @@
+"""Groups of whole tensors of parameters, as a user gives them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the group of each tensor; raises ValueError when `groups` does not fit.
+
+    Parameters
+    ----------
+    groups : sequence of str, or mapping
+        A group for each tensor, or a mapping from a group to names of tensors, or beginnings of names up to a dot or a
+        bracket.
+    names : tuple of str
+        Of the tensors.
+    """
+    if isinstance(groups, Mapping):
+        return tuple(_home(name, groups) for name in names)
+    if isinstance(groups, Sequence) and not isinstance(groups, str) and len(groups) == len(names):
+        return tuple(str(group) for group in groups)
+    got = len(groups) if hasattr(groups, "__len__") and not isinstance(groups, str) else repr(groups)
+    msg = f"groups must have one entry for each of the {len(names)} tensors of parameters; got {got}"
+    raise ValueError(msg)
+
+
+def _home(name: str, groups: Mapping[Any, Any]) -> str:
+    homes = [
+        str(group)
+        for group, members in groups.items()
+        for member in ([members] if isinstance(members, str) else members)
+        if name == member or name.startswith((f"{member}.", f"{member}["))
+    ]
+    if len(homes) != 1:
+        msg = f"groups must hold every parameter once; {name} is in {', '.join(homes) or 'none'}"
+        raise ValueError(msg)
+    return homes[0]
