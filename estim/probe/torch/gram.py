@@ -237,7 +237,7 @@ class _Sums:
         self.kind = torch.float64 if double or transform is not None else tensor.dtype
         size = layout.readings if transform is None else len(transform)
         names = [name for name in dict.fromkeys(subject.parameters.groups) if only is None or name in only]
-        self.totals = {name: torch.zeros((size, size), dtype=torch.float64, device=tensor.device) for name in names}
+        self.totals = {name: _square(size, torch.float64, tensor.device) for name in names}
         self.buffer = _buffer(subject, layout)
         self.scratch = {kind: _square(size, kind, tensor.device) for kind in {self.kind, torch.float64}}
         self.pending: dict[str, list[torch.Tensor]] = {name: [] for name in names}

@@ -25,7 +25,7 @@ INPUTS = 32
 BLOCK = 256 * 2**20
 _LEAST = 2**20
 #: Factors may take this part of what the Jacobian would.
-_PART = 1 / 8
+_PART = 0.15
 #: And this many bytes in any case.
 _ALWAYS = 256 * 2**20
 

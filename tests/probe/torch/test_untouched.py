@@ -111,3 +111,15 @@ def test_no_grad_around_the_call_and_inference_mode_do_not_matter():
     for context in (torch.no_grad(), torch.inference_mode()):
         with context:
             np.testing.assert_allclose(estim.sensitivity(module, bank, 0.1).singular_values, truth.singular_values)
+
+
+@pytest.mark.parametrize("call", [1, 4, 6, 8])
+@pytest.mark.parametrize("failure", [RuntimeError("no more"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_large_module_is_left_bit_identical_by_a_failure_too(monkeypatch, failure, call):
+    monkeypatch.setattr("estim.probe.torch.sensitivity.DENSE", 0)
+    module = Interrupted(failure, call)
+    before = everything(module)
+    with pytest.raises((ValueError, KeyboardInterrupt)) as caught:
+        estim.sensitivity(module, inputs(6, 3), 0.1)
+    assert isinstance(caught.value, KeyboardInterrupt) == isinstance(failure, KeyboardInterrupt)
+    assert everything(module) == before
