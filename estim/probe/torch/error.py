@@ -1,9 +1,4 @@
-"""How well a Jacobian that is never held is known: its error's norm, from a few combinations of its rows.
-
-For signs r drawn at random, E |r^T X|^2 = |X|_F^2: a backward pass or two tell the norm of a matrix that is the
-difference of two Jacobians, and of the Jacobian itself, tensor by tensor (Hutchinson 1990,
-doi:10.1080/03610919008812866).
-"""
+"""How well the Jacobian of a large module is known, from combinations of its rows: see `matrix_free.error`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.rounding import error_by_moving
+from estim.probe.matrix_free.error import error_of_combinations, relative_norms
 from estim.probe.torch.bank import in_parts, length
 from estim.probe.torch.dense import moved_parameters
 from estim.probe.torch.gram import Layout
@@ -25,8 +20,6 @@ Parts = Callable[[], Iterator[Any]]
 _PARTS = 4
 _INPUTS = 8
 _DRAWS = 2
-#: Times the estimate: rows outside the sample may be known worse.
-_MARGIN = 2.0
 
 
 def relative_errors(
@@ -42,43 +35,18 @@ def relative_errors(
     double : tuple of Subject and parts, optional
         The same in float64. Without it the parameters are moved a little instead.
     """
-    kind = subject.parameters.tensors[0].dtype
+    eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
+    sizes = [tensor.numel() for tensor in subject.parameters.tensors]
     plain = _combinations(subject, layout.parts, layout.count, weights)
-    if double is None:
-        with moved_parameters(subject, 1.0):
-            above = _combinations(subject, layout.parts, layout.count, weights)
-        with moved_parameters(subject, -1.0):
-            below = _combinations(subject, layout.parts, layout.count, weights)
-        own = 0.0 if kind == torch.float64 else 8.0 * torch.finfo(kind).eps
-        triples = zip(plain, above, below, strict=True)
-        errors = [_error_by_tensor(subject, triple) + own * np.abs(triple[0]) for triple in triples]
-        truth = plain
-    else:
+    truth, above_below = None, []
+    if double is not None:
         truth = _combinations(double[0], double[1], layout.count, weights)
-        errors = [one - two for one, two in zip(plain, truth, strict=True)]
-    return _by_group(subject, errors, truth, 0.5 * torch.finfo(kind).eps)
-
-
-def _error_by_tensor(subject: Subject, triple: tuple[Array, Array, Array]) -> Array:
-    """Estimate the error of combinations of rows, tensor by tensor: what is typical of one is not of another."""
-    stops = np.cumsum([tensor.numel() for tensor in subject.parameters.tensors])[:-1]
-    parts = zip(*(np.split(rows, stops) for rows in triple), strict=True)
-    return np.concatenate([error_by_moving(*part) for part in parts])
-
-
-def _by_group(subject: Subject, errors: list[Array], truth: list[Array], least: float) -> dict[str, float]:
-    stops = np.cumsum([tensor.numel() for tensor in subject.parameters.tensors])
-    off, size = (
-        dict.fromkeys(("", *subject.parameters.groups), 0.0),
-        dict.fromkeys(("", *subject.parameters.groups), 0.0),
-    )
-    for error, value in zip(errors, truth, strict=True):
-        for k, group in enumerate(subject.parameters.groups):
-            part = slice(stops[k] - subject.parameters.tensors[k].numel(), stops[k])
-            for name in ("", group):
-                off[name] += float(np.square(error[part]).sum())
-                size[name] += float(np.square(value[part]).sum())
-    return {name: _MARGIN * max(np.sqrt(off[name] / size[name]) if size[name] else 0.0, least) for name in off}
+    else:
+        for side in (1.0, -1.0):
+            with moved_parameters(subject, side):
+                above_below.append(_combinations(subject, layout.parts, layout.count, weights))
+    errors, known = error_of_combinations(plain, truth, above_below, sizes, eps)
+    return relative_norms(errors, known, subject.parameters.groups, sizes, 0.5 * eps)
 
 
 def _combinations(subject: Subject, parts: Parts, count: int, weights: Array) -> list[Array]:
@@ -105,3 +73,34 @@ def _combinations(subject: Subject, parts: Parts, count: int, weights: Array) ->
             found.append(np.concatenate([grad.detach().double().reshape(-1).cpu().numpy() for grad in grads]))
         del readings, flat
     return found
+
+
+def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array]) -> None:
+    """Hold Gram matrices against plain backward passes: for weights w of some readings, w^T K w = |w^T J|^2.
+
+    Raises
+    ------
+    ArithmeticError
+        When they disagree by more than rounding: something in the model gives torch other gradients than it takes.
+    """
+    readings = subject.readings(next(in_parts(next(layout.parts()), _INPUTS)))
+    signs = np.random.default_rng(1).choice((-1.0, 1.0), readings.numel())
+    seed = torch.as_tensor(signs, dtype=readings.dtype, device=readings.device)
+    grads = torch.autograd.grad(
+        readings.reshape(-1), list(subject.parameters.tensors), grad_outputs=seed, allow_unused=True,
+        materialize_grads=True,
+    )  # fmt: skip
+    squares = dict.fromkeys(subject.parameters.groups, 0.0)
+    for group, grad in zip(subject.parameters.groups, grads, strict=True):
+        squares[group] += float(grad.detach().double().square().sum())
+    slack = torch.finfo(readings.dtype).eps ** 0.5
+    for group, matrix in groups.items():
+        part = matrix[: len(signs), : len(signs)]
+        said, most = float(signs @ part @ signs), float(np.sqrt(np.maximum(np.diagonal(part), 0.0)).sum() ** 2)
+        if not abs(said - squares[group]) <= slack * most + np.finfo(np.float64).tiny:
+            msg = (
+                f"the gradients of {group} read off the graph contradict a plain backward pass: |w^T J|^2 is "
+                f"{said:.6g} and {squares[group]:.6g}; a hook that changes gradients? Pass dtype=torch.float64, or "
+                "report the model"
+            )
+            raise ArithmeticError(msg)
