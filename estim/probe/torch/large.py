@@ -10,6 +10,7 @@ from estim.probe.matrix_free import large
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.noise import Whitening
+from estim.probe.torch.error import require_borne_out
 from estim.probe.torch.gram import Layout, combined_rows, grams_of
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey
@@ -46,7 +47,10 @@ class TorchPasses:
 
     def grams(self, **options: Any) -> Grams:
         """Return the Gram matrices, as `grams_of`."""
-        return grams_of(self.subject, self.layout, **options)
+        found = grams_of(self.subject, self.layout, **options)
+        if options.get("transform") is None:
+            require_borne_out(self.subject, self.layout, found.groups)
+        return found
 
     def combined_rows(self, combinations: Array, tick: Any = None) -> Array:
         """Return combinations of the rows."""

@@ -351,3 +351,20 @@ def test_readings_can_be_told_which_input_they_belong_to(monkeypatch, dense):
     assert found.by_input().shape[0] == 2
     with pytest.raises(ValueError, match=r"^inputs must be whole numbers, at least 0, one for each of the 16 readings"):
         estim.sensitivity(module, bank, 0.1, inputs=[0, 1])
+
+
+def test_gradients_that_a_hook_changes_are_refused(large):
+    class Changed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = perceptron((3, 8, 2))
+
+        def forward(self, x):
+            weight = self.inner[0].weight
+            weight.register_hook(lambda grad: 2.0 * grad)  # torch's own gradient is then not the derivative
+            return self.inner(x)
+
+    with pytest.raises(
+        ArithmeticError, match=r"^the gradients of inner.0 read off the graph contradict a plain backward"
+    ):
+        estim.sensitivity(Changed(), inputs(8, 3), 0.1)
