@@ -14,8 +14,11 @@ from estim.probe.untouched import call_with_copy
 
 Array = npt.NDArray[np.float64]
 
+EPS = float(np.finfo(np.float64).eps)
 #: Two calls that differ by more than this part of the largest reading differ by more than the order of a sum can do.
 REPEATABLE = 1e-10
+#: The same in roundings, for floats shorter than these.
+_ORDER = 1e4
 #: Inputs tried one by one when a model refuses a bank.
 _TRIED = 10_000
 #: Seconds after which that is given up.
@@ -104,16 +107,16 @@ def first_calls(model: Callable[..., Any], bank: Any, parameters: Parameters) ->
     # A model may return the same array again and again, and fill it anew.
     readings = np.array(split_complex(raw))
     calls = Calls(model, bank, parameters, raw.size, np.arange(len(readings)))
-    spread = _spread(readings, split_complex(calls.raw(parameters.values)))
+    apart = spread(readings, split_complex(calls.raw(parameters.values)))
     notes = []
-    if spread:
-        notes.append(f"the model is not deterministic to the last bit: two calls differ by up to {spread:.3g}")
+    if apart:
+        notes.append(f"the model is not deterministic to the last bit: two calls differ by up to {apart:.3g}")
     if _changed(parameters, given):
         notes.append("the model writes into its parameters; every call was given a fresh copy")
     is_complex = raw.dtype.kind == "c"
     if is_complex:
         inputs = np.concatenate([inputs, inputs])
-    return First(calls, readings, inputs, is_complex, spread, int(inputs.max()) + 1, tuple(notes))
+    return First(calls, readings, inputs, is_complex, apart, int(inputs.max()) + 1, tuple(notes))
 
 
 def _first_call(model: Callable[..., Any], given: Any, bank: Any, parameters: Parameters) -> Any:
@@ -162,8 +165,8 @@ def _length(bank: Any) -> int | None:
         return None
 
 
-def _spread(once: Array, again: Array) -> float:
-    """Return the largest difference, or raise when it is more than rounding."""
+def spread(once: Array, again: Array, eps: float = EPS) -> float:
+    """Return the largest difference of two calls, or raise when it is more than floats of rounding `eps` explain."""
     if once.tobytes() == again.tobytes():
         return 0.0
     with np.errstate(invalid="ignore"):
@@ -173,7 +176,7 @@ def _spread(once: Array, again: Array) -> float:
     difference[np.isnan(difference)] = np.inf
     largest = float(difference.max())
     finite = np.abs(once[np.isfinite(once)])
-    if largest > REPEATABLE * finite.max(initial=0.0):
+    if largest > max(REPEATABLE, _ORDER * eps) * finite.max(initial=0.0):
         i = int(np.argmax(difference))
         msg = (
             f"the model must be deterministic; two calls with the same parameters and bank differ by up to "

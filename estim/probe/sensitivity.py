@@ -8,7 +8,7 @@ import numpy.typing as npt
 from estim.attention import Network
 from estim.probe.assemble import assemble, certified_directions
 from estim.probe.batches import Batches, joined
-from estim.probe.kinds import is_torch_module, require_left_out
+from estim.probe.kinds import holds_jax_arrays, is_torch_module, require_left_out
 from estim.probe.models import probe
 from estim.probe.noise import noise_of
 from estim.probe.record import Sensitivity
@@ -140,6 +140,18 @@ def sensitivity(
             model, bank, sigma, asked, symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation,
             smallest_change=smallest_change, rtol=rtol, atol=atol,
         )  # fmt: skip
+    if holds_jax_arrays(params):
+        from estim.probe.jax.large import Asked as AskedOfLarge
+        from estim.probe.jax.large import is_large, sensitivity_of_large
+
+        require_left_out(readings=readings, dtype=dtype)
+        if is_large(params):
+            large = AskedOfLarge(names, groups, inputs, nan_policy, keep, progress)
+            return sensitivity_of_large(
+                model, bank, sigma, params, large, symmetry=symmetry, repeats=repeats,
+                repeat_correlation=repeat_correlation, smallest_change=smallest_change, rtol=rtol, atol=atol,
+            )  # fmt: skip
+        keep = 0
     require_left_out(readings=readings, dtype=dtype, keep=keep or None)
     if digits is not None:
         _require_network(model)

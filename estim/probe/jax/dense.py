@@ -11,11 +11,11 @@ from estim.probe.calls import First, require_inputs
 from estim.probe.derivatives import Derivative
 from estim.probe.given import check_jacobian
 from estim.probe.jax.jacobian import Differentiated, differentiated
-from estim.probe.jax.parameters import Tree, read_tree, vector_of
-from estim.probe.jax.precision import precision, raised, rounding
+from estim.probe.jax.parameters import Tree, moved_leaves, read_tree, vector_of
+from estim.probe.jax.precision import precision, raised, rounding, word
 from estim.probe.jax.readings import Function, require_kept, require_smooth
 from estim.probe.parameters import Parameters
-from estim.probe.rounding import EPS, MOVED, generic_signs, measured_error
+from estim.probe.rounding import EPS, MOVED, measured_error
 
 Array = npt.NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def derivative_of(function: Function, bank: Any, first: First, parameters: Param
             error = measured_error(found.jacobian, None, above_below, eps)
         else:
             error = measured_error(found.jacobian, *double, eps)
-    kind = _word(eps)
+    kind = word(eps)
     notes = (*found.notes, *([] if eps <= EPS else [precision_note(kind, double is not None)]))
     jacobian, error = found.jacobian[first.places], error[first.places]
     relative = _checked(jacobian, first, parameters) if np.isfinite(jacobian).all() else 0.0
@@ -106,14 +106,7 @@ def _in_double(function: Function, bank: Any, forwards: bool) -> tuple[Array, tu
 def _moved_both(found: Differentiated, tree: Tree, eps: float, leaves: list[Any] | None = None) -> tuple[Array, Array]:
     """Return the Jacobian with every parameter some roundings away, on both sides."""
     given = list(tree.leaves) if leaves is None else leaves
-    signs = np.split(generic_signs(tree.size), np.cumsum(tree.sizes)[:-1])
-    steps = [MOVED * eps * sign.reshape(leaf.shape) for sign, leaf in zip(signs, given, strict=True)]
-    above, below = (
-        found.take([
-            leaf * (1.0 + side * step).astype(np.dtype(leaf.dtype)) for leaf, step in zip(given, steps, strict=True)
-        ])
-        for side in (1.0, -1.0)
-    )  # fmt: skip
+    above, below = (found.take(moved_leaves(given, side * MOVED * eps)) for side in (1.0, -1.0))
     return above, below
 
 
@@ -134,8 +127,3 @@ def precision_note(kind: str, measured: bool) -> str:
     """Say in what the derivatives were taken, and how it is known how well."""
     how = "beside a copy in float64" if measured else "by moving the parameters a little, as float64 is out of reach"
     return f"derivatives are {kind}'s, their error measured {how}; params in float64 (jax_enable_x64) take more digits"
-
-
-def _word(eps: float) -> str:
-    """Return the name of the floats of a rounding."""
-    return {EPS: "float64", 2.0**-23: "float32", 2.0**-10: "float16", 2.0**-7: "bfloat16"}.get(eps, "short floats")

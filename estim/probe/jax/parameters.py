@@ -11,6 +11,7 @@ import numpy as np
 from estim.probe.jax.precision import is_floating, precision, rounding
 from estim.probe.matrix_free.groups import given_groups
 from estim.probe.parameters import ROOT, Parameters, read_parameters
+from estim.probe.rounding import generic_signs
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,16 @@ def vector_of(tree: Tree, names: Any = None, groups: Any = None) -> Parameters:
     if not _for_each_entry(groups, len(tree.names), tree.size):
         groups = [group for group, size in zip(tree.groups, tree.sizes, strict=True) for _ in range(size)]
     return read_parameters(nested, names=names, groups=groups)
+
+
+def moved_leaves(leaves: Sequence[Any], step: float) -> list[Any]:
+    """Return leaves every entry of which is moved by about a relative step, some up and some down."""
+    sizes = [leaf.size for leaf in leaves]
+    signs = np.split(generic_signs(sum(sizes)), np.cumsum(sizes)[:-1])
+    return [
+        leaf * jnp.asarray(1.0 + step * sign.reshape(leaf.shape), dtype=leaf.dtype)
+        for leaf, sign in zip(leaves, signs, strict=True)
+    ]
 
 
 def name_of(path: Sequence[Any]) -> str:

@@ -27,6 +27,11 @@ def is_floating(leaf: Any) -> bool:
     return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.inexact))
 
 
+def word(eps: float) -> str:
+    """Return the name of the floats of a rounding."""
+    return {2.0**-52: "float64", 2.0**-23: "float32", 2.0**-10: "float16", 2.0**-7: "bfloat16"}.get(eps, "short floats")
+
+
 def raised(tree: Any) -> Any:
     """Return nested arrays with those of real floating point in float64; everything else as it is."""
 

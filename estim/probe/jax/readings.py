@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from estim.probe.jax.parameters import Tree
-from estim.probe.jax.precision import precision
+from estim.probe.jax.precision import precision, rounding
 from estim.probe.readings import leaves_of
 
 
@@ -65,6 +65,11 @@ def require_smooth(output: Any) -> None:
                 f"got {kind} (an argmax, a comparison, or a cast to whole numbers?)"
             )
             raise ValueError(msg)
+
+
+def coarsest_of(output: Any) -> float:
+    """Return the rounding of the readings with the fewest digits."""
+    return max(rounding(jnp.result_type(leaf)) for leaf in leaves_of(output))
 
 
 def require_kept(function: Function, bank: Any) -> None:

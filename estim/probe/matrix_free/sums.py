@@ -1,0 +1,71 @@
+"""Gram matrices of the rows of a Jacobian as they add up, block of columns after block, in NumPy's arrays.
+
+Only the upper half is computed. Blocks are multiplied in their own precision and added up in double precision.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import blas
+
+from estim.probe.matrix_free.passes import Grams
+
+Array = npt.NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+#: Rows of the first blocks whose products are formed again in double precision, to see what rounding does.
+_SAMPLE = 48
+#: Times what the sample shows.
+_MARGIN = 3.0
+#: Columns up to which a product is formed in double precision: it costs nothing, and may be what is hard to see.
+_NARROW = 256
+
+
+class Sums:
+    """Gram matrices of some groups of tensors."""
+
+    def __init__(self, names: Iterable[str], readings: int, transform: Array | None, double: bool) -> None:
+        size = readings if transform is None else len(transform)
+        self.transform, self.double = transform, double or transform is not None
+        self.totals = {name: np.zeros((size, size)) for name in names}
+        self.errors, self.sizes = dict.fromkeys(self.totals, 0.0), dict.fromkeys(self.totals, 0.0)
+
+    def add(self, group: str, block: npt.NDArray[Any]) -> None:
+        """Add the product with itself of some columns, (M, columns)."""
+        narrow = block.shape[1] <= _NARROW
+        given = block.astype(np.float64) if self.double or narrow else block
+        if self.transform is not None:
+            given = self.transform @ given
+        product = _upper_product(given)
+        if given.dtype != np.float64:
+            self._look(group, given, product)
+        self.totals[group] += product
+
+    def _look(self, group: str, block: npt.NDArray[Any], product: npt.NDArray[Any]) -> None:
+        """Compare a few products with double precision."""
+        few = block[:_SAMPLE].astype(np.float64)
+        exact = few @ few.T
+        off = np.triu(product[: len(few), : len(few)] - exact)
+        self.errors[group] += float(np.linalg.norm(off + np.triu(off, 1).T))
+        self.sizes[group] += float(np.trace(exact))
+
+    def finished(self) -> Grams:
+        """Return all, both halves filled in."""
+        found = {}
+        for group, total in self.totals.items():
+            upper = np.triu(total)
+            found[group] = upper + np.triu(upper, 1).T
+        # Sums of many products in double precision have nothing better to be compared with.
+        rounding = {
+            group: 8.0 * EPS + (_MARGIN * self.errors[group] / size if size else 0.0)
+            for group, size in self.sizes.items()
+        }
+        return Grams(found, rounding, ())
+
+
+def _upper_product(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return block times its transpose, its upper half at least: BLAS's symmetric product does half the work."""
+    product = blas.ssyrk if block.dtype == np.float32 else blas.dsyrk
+    return np.asarray(product(1.0, np.ascontiguousarray(block).T, trans=1))
