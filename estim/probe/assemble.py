@@ -181,7 +181,7 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
 
 def _standard_errors(found: Directions) -> Array:
     resolved = found.scaled_singular_values[: found.rank]
-    size, rows = len(found.scale), 256  # a few at a time, so that the temporaries stay small
+    size, rows = len(found.scale), 64  # a few at a time, so that the temporaries stay small
     return np.concatenate([
         floors(np.eye(min(rows, size - k), size, k), found.scale, resolved, found.scaled_directions, found.resolution)
         for k in range(0, size, rows)

@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.condensed import Condensed
-from estim.probe.factored import EPS, ROUNDING, Factored, factor
+from estim.probe.factored import EPS, ROUNDING, Factored, factor, joined
 from estim.probe.graded_svd import decompose, orthonormal
 from estim.probe.noise import norms_of
 
 Array = NDArray[np.float64]
+
+#: Rows at a time.
+_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,8 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
         weights, values, directions = _beside_null(condensed.noisy / scale, found, scale, proven)
     else:
         del condensed  # nor need the caller hold it, if memory matters
-        weights, (_, values, right) = found.times(scale)
-        directions = np.concatenate([right, orthonormal(found.unseen / scale)])
+        weights, values, right = found.times(scale)
+        directions = joined(right, orthonormal(found.unseen / scale))
         values = _known_to_rounding(values, found, scale) if rank < size else values
     return Directions(
         rank=rank,
@@ -92,7 +95,7 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
         directions=directions,
         scale=scale,
         scaled_singular_values=_padded(np.concatenate([found.values, found.unresolved]), size),
-        scaled_directions=np.concatenate([found.right, found.unseen]),
+        scaled_directions=joined(found.right, found.unseen),
         resolution=found.resolution,
         moved=Moved(weights, _error(weights, slack + ROUNDING, values)),
     )
@@ -104,17 +107,16 @@ def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Arr
     known = factor(noiseless.copy(), known_slack)
     inverse = known.right.T / known.values
     # LAPACK's null vectors may be off by tens of roundings; one step takes back what of them is fixed.
-    fixed_part = (noiseless @ known.weights(np.eye(len(known.values)))).T @ (noiseless @ known.unseen.T)
+    fixed_part = (noiseless @ known.weights()).T @ (noiseless @ known.unseen.T)
     basis = known.unseen - (inverse @ fixed_part).T
     # The error of what is fixed tilts the complement, and lets strong columns in.
     fixed_slack = known_slack + ROUNDING * norms_of(noiseless)
     let_in = float(np.linalg.norm(noisy @ inverse))
     inside_slack = (slack + ROUNDING) @ np.abs(basis.T) + let_in * (fixed_slack @ np.abs(basis.T))
     inside = factor(noisy @ basis.T, inside_slack)
-    inner = inside.weights(np.eye(len(inside.values)))
-    found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis, rescaled=inner)
-    fixing, (_, _, fixed) = known.times(scale)
-    weights, (_, values, right) = found.times(scale)
+    found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis, rescaled=inside.weights())
+    fixing, _, fixed = known.times(scale)
+    weights, values, right = found.times(scale)
     values = _known_to_rounding(values, found, scale)
     errors = [
         _error(fixing, fixed_slack, np.ones(len(fixed))),
@@ -145,8 +147,11 @@ def _known_to_rounding(values: Array, found: Factored, scale: Array) -> Array:
 
 
 def _error(weights: Array, slack: Array, values: Array) -> Array:
-    known = np.isfinite(slack)  # a column without bound is unresolved, and has no weight
-    return np.asarray(np.where(np.isnan(values), np.inf, slack[known] @ np.abs(weights[known])))
+    known = np.flatnonzero(np.isfinite(slack))  # a column without bound is unresolved, and has no weight
+    reach = np.zeros(weights.shape[1])
+    for some in np.split(known, range(_ROWS, len(known), _ROWS)):
+        reach += slack[some] @ np.abs(weights[some])
+    return np.where(np.isnan(values), np.inf, reach)
 
 
 def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tuple[Array, Array, Array]:

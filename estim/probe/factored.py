@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.probe.graded_svd import Decomposition, decompose, orthonormal, svd
+from estim.probe.graded_svd import decompose, orthonormal, svd
 from estim.probe.noise import norms_of
 
 Array = NDArray[np.float64]
@@ -33,16 +33,18 @@ class Factored:
     rescaled: Array | None = None
     """(parameters, rank), the weights where they are not (right / values)^T."""
 
-    def weights(self, left: Array) -> Array:
-        """Return the weights times a matrix, (rank, columns)."""
-        if self.rescaled is None:
-            return np.asarray(self.right.T @ (left / self.values[:, None]))
-        return np.asarray(self.rescaled @ left)
+    def weights(self) -> Array:
+        """Return the weights, (parameters, rank)."""
+        return (self.right / self.values[:, None]).T if self.rescaled is None else self.rescaled
 
-    def times(self, scale: Array) -> tuple[Array, Decomposition]:
-        """Return the weights, still for columns of M, and the decomposition, of M_r diag(scale)."""
+    def times(self, scale: Array) -> tuple[Array, Array, Array]:
+        """Return M_r diag(scale) decomposed: the weights, still for columns of M, the values and the right vectors."""
         found = decompose(lambda: self.values[:, None] * self.right * scale, self.resolution / self.weakest)
-        return self.weights(found.left), found
+        if self.rescaled is not None:
+            return self.rescaled @ found.left, found.values, found.right
+        left = found.left
+        left /= self.values[:, None]
+        return self.right.T @ left, found.values, found.right
 
 
 def factor(matrix: Array, slack: Array) -> Factored:
@@ -67,9 +69,9 @@ def factor(matrix: Array, slack: Array) -> Factored:
     if not visible.all():
         inner, right = right, np.zeros((len(right), parameters))
         right[:, visible] = inner
-    hidden = np.eye(parameters)[~visible]
+    hidden = _unit_rows(~visible)
     found = Factored(
-        values[:rank], right[:rank], np.concatenate([right[rank:], hidden]), values[rank:], resolution,
+        values[:rank], right[:rank], joined(right[rank:], hidden), values[rank:], resolution,
         float(values[rank - 1]) if rank else 1.0,
     )  # fmt: skip
     if (np.abs(scale - 1.0) <= 1e-8).all():
@@ -77,6 +79,20 @@ def factor(matrix: Array, slack: Array) -> Factored:
     # Back from unit norms.
     full = np.ones(parameters)
     full[visible] = scale
-    weights, (_, values, seen) = found.times(full)
-    unseen = np.concatenate([orthonormal(right[rank:] / full), hidden])
+    weights, values, seen = found.times(full)
+    unseen = joined(orthonormal(right[rank:] / full), hidden)
     return replace(found, values=values, right=seen, unseen=unseen, rescaled=weights / full[:, None])
+
+
+def _unit_rows(places: NDArray[np.bool_]) -> Array:
+    """Return a row with a single one for each place that is true."""
+    rows = np.zeros((int(np.count_nonzero(places)), len(places)))
+    rows[np.arange(len(rows)), np.flatnonzero(places)] = 1.0
+    return rows
+
+
+def joined(rows: Array, more: Array) -> Array:
+    """Put rows under others; no copy where there are none."""
+    if not len(more):
+        return rows
+    return np.concatenate([rows, more]) if len(rows) else more

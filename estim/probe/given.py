@@ -23,6 +23,8 @@ _MARGIN = 3.0
 _ROUNDING = 64.0
 #: Rows at a time.
 _BLOCK = 256
+#: Entries at a time.
+_ENTRIES = 2**16
 
 
 def read_jacobian(given: Any, parameters: Parameters, first: First) -> tuple[Array, npt.NDArray[Any] | None]:
@@ -102,10 +104,12 @@ def short_floats(jacobian: Any) -> float:
     arrays = [np.asarray(part) for part in parts if not isinstance(part, Mapping)]
     if not arrays or any(array.dtype != np.float64 or not array.size for array in arrays):
         return 0.0
+    blocks = [block for array in arrays for block in np.array_split(array.reshape(-1), -(-array.size // _ENTRIES))]
     with np.errstate(over="ignore"):
-        held = all((array == array.astype(np.float32)).all() for array in arrays)
-        plain = all((array * 2.0**12 == np.round(array * 2.0**12)).all() for array in arrays)
-    return float(np.finfo(np.float32).eps) if held and not plain else 0.0
+        held = all((block == block.astype(np.float32)).all() for block in blocks)
+        if not held or all((block * 2.0**12 == np.round(block * 2.0**12)).all() for block in blocks):
+            return 0.0
+    return float(np.finfo(np.float32).eps)
 
 
 class NotFiniteError(ValueError):
@@ -127,11 +131,11 @@ def finite_rows(values: Array, first: First, columns: tuple[str, ...], omit: boo
     NotFiniteError
         When no reading is left.
     """
-    finite = np.isfinite(values)
-    rows = np.asarray(finite.all(axis=1))
+    blocks = (values[start : start + _BLOCK] for start in range(0, max(len(values), 1), _BLOCK))
+    rows = np.concatenate([np.isfinite(block).all(axis=1) for block in blocks])
     if not rows.all() and not omit:
         i = int(np.argmin(rows))
-        j = int(np.argmin(finite[i]))
+        j = int(np.argmin(np.isfinite(values[i])))
         msg = (
             f"readings and derivatives must be finite; {columns[j]} in row {first.places[i]} "
             f"(input {first.inputs[i]}) is {values[i, j]}; nan_policy='omit' leaves such rows out"

@@ -11,6 +11,9 @@ from estim.probe.models import Probed
 
 Array = npt.NDArray[np.float64]
 
+#: Rows looked through at a time.
+_ROWS = 256
+
 
 def probe_matrix(
     jacobian: Any,
@@ -98,11 +101,15 @@ def _kept(values: Array, nan_policy: str) -> npt.NDArray[np.bool_]:
     if not isinstance(nan_policy, str) or nan_policy not in ("raise", "omit"):
         msg = f"nan_policy must be 'raise' or 'omit'; got {nan_policy!r}"
         raise ValueError(msg)
-    if np.isinf(values).any():
-        row, column = (int(i) for i in np.argwhere(np.isinf(values))[0])
-        msg = f"jacobian must be finite; got {values[row, column]} in row {row}, column {column}"
-        raise ValueError(msg)
-    kept = np.asarray(~np.isnan(values).any(axis=1))
+    kept = np.empty(len(values), dtype=np.bool_)
+    for start in range(0, len(values), _ROWS):
+        part = values[start : start + _ROWS]
+        finite = np.isfinite(part)
+        kept[start : start + _ROWS] = finite.all(axis=1)
+        if not finite.all() and np.isinf(part).any():
+            row, column = (int(i) for i in np.argwhere(np.isinf(part))[0])
+            msg = f"jacobian must be finite; got {part[row, column]} in row {start + row}, column {column}"
+            raise ValueError(msg)
     if not kept.all() and nan_policy == "raise":
         msg = f"jacobian has NaN in row {int(np.argmin(kept))}; nan_policy='omit' leaves such readings out"
         raise ValueError(msg)

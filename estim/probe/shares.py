@@ -16,7 +16,7 @@ CARRIERS = 3
 #: Shares that may be off by more than this are not given.
 TOLERANCE = 0.01
 #: Directions at a time: as many fit in memory beside any readout.
-_BLOCK = 64
+_BLOCK = 32
 
 
 def carriers_of(found: Directions, readout: dict[str, Array]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -127,7 +127,8 @@ def group_table(
     """Return the names of the groups, and what is seen of each alone with its share in the directions of all."""
     names = tuple(dict.fromkeys(groups))
     label = np.array(groups, dtype=object)
-    weight = np.square(whole.scaled_directions[: whole.rank]).sum(axis=0) / max(whole.rank, 1)
+    along = whole.scaled_directions[: whole.rank]
+    weight = np.einsum("ij,ij->j", along, along) / max(whole.rank, 1)
     rows = alone or {name: _row(whole, len(gauge)) for name in names}
     return names, np.array([(*rows[name][:4], weight[label == name].sum(), *rows[name][4:]) for name in names])
 
