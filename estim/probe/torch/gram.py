@@ -191,7 +191,8 @@ def _columns(parts: list[Factors]) -> Any:
 
 def _right(part: Factors, columns: Any, inner: slice) -> torch.Tensor:
     if columns is None:
-        return part.right[:, :, inner]
+        right: torch.Tensor = part.right[:, :, inner]
+        return right
     one_hot: torch.Tensor = (part.right[:, :, None] == columns[inner]).to(part.left.dtype)
     return one_hot
 

@@ -31,7 +31,8 @@ def rows_of(readings: torch.Tensor, tensors: tuple[Any, ...]) -> torch.Tensor:
 def _product(found: Factors, tensor: Any) -> torch.Tensor:
     """Return the rows of one tensor from its factors, (n a, size)."""
     if found.kind == "rows":
-        return found.left.reshape(-1, tensor.numel())
+        rows: torch.Tensor = found.left.reshape(-1, tensor.numel())
+        return rows
     inputs, _, outputs, _ = found.left.shape
     if found.kind == "linear":
         return torch.einsum("ntao,nti->naoi", found.left, found.right).reshape(inputs * outputs, -1)

@@ -99,7 +99,7 @@ def _condensed(
         moved = moved_jacobian(one, given, 1.0), moved_jacobian(one, given, -1.0)
         scale = noise.scale[start : start + len(jacobian), None]
         squares += np.square(scale * measured_error(jacobian, exact, moved, kind)).sum(axis=0)
-        triangle = np.linalg.qr(np.concatenate([triangle, scale * jacobian]), mode="r")
+        triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, scale * jacobian]), mode="r"))
         start += len(jacobian)
     rounding = 4.0 * layout.count * float(np.finfo(np.float64).eps) * np.linalg.norm(triangle, axis=0)
     return triangle, np.sqrt(squares) + rounding
