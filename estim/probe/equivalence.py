@@ -14,20 +14,19 @@ Boos 1994, doi:10.1080/01621459.1994.10476836); so its size is at most the level
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+
+from estim.probe.noise_interval import largest_probability, largest_statistics, quantile, variance_interval
 
 Array = npt.NDArray[np.float64]
 
 #: Share of the level that the interval of the noise may miss it with: little is lost, and its ends are still near.
 MISSED = 0.02
-# Noise levels of the interval that are tried; between them the p-value is smooth.
-_TRIED = 9
 # Of the quadrature over the estimated variance, on either side of the kink.
 _NODES = 24
-# Noncentralities beyond it are out of the reach of the quantile's root finding; one more degree is then nothing.
-_FAR = 1e9
 # Standard deviations by which a margin is never taken for a shift, even with one degree of the noise.
 _SURE = 1e6
 # Its square is a float64.
@@ -63,9 +62,9 @@ class EquivalenceTest:
             return share * float(np.where(margins > 0.0, below, 1.0).mean())
         if math.isinf(self.noise_degrees):
             return share * float(stats.ncx2.cdf(statistic, self.degrees, margins**2).mean())
-        variances = self._variances()[:, None]
-        each = stats.ncx2.cdf(statistic / variances, self.degrees, margins**2 / variances).mean(axis=1)
-        return share * min(1.0, MISSED * self.level + float(each.max()))
+        # The largest of an ensemble's average is at most the average of the largest.
+        each = largest_probability(statistic, self.degrees, margins, self._interval())
+        return share * min(1.0, MISSED * self.level + float(each.mean()))
 
     def limit(self) -> float:
         """Return the largest z'z that is equivalent; 0 where none is."""
@@ -138,39 +137,30 @@ class EquivalenceTest:
 
         known = math.isinf(self.noise_degrees)
         if self.degrees == 1:
-            quantile = stats.norm.isf(self.level) if known else stats.t.isf(self.level, self.noise_degrees)
-            return np.asarray(np.square(np.clip(margins - quantile, 0.0, _LONGEST)))
+            shortest = stats.norm.isf(self.level) if known else stats.t.isf(self.level, self.noise_degrees)
+            return np.asarray(np.square(np.clip(margins - shortest, 0.0, _LONGEST)))
         if known:
-            return _quantile(self.level, self.degrees, np.minimum(margins, _LONGEST) ** 2)
-        # The largest p-value of several noise levels is small enough where each is.
-        variances, left = self._variances()[:, None], self.level * (1.0 - MISSED)
-        return np.asarray(
-            (variances * _quantile(left, self.degrees, np.minimum(margins, _LONGEST) ** 2 / variances)).min(axis=0)
-        )
+            return quantile(self.level, self.degrees, np.minimum(margins, _LONGEST) ** 2)
+        left = self.level * (1.0 - MISSED)
+        return largest_statistics(left, self.degrees, np.minimum(margins, _LONGEST), self._interval())
 
-    def _variances(self) -> Array:
-        """Return true variances, in units of the estimate, that a confidence interval holds."""
-        from scipy import stats
-
-        nu, tail = self.noise_degrees, 0.5 * MISSED * self.level
-        return np.asarray(np.geomspace(nu / stats.chi2.isf(tail, nu), nu / stats.chi2.ppf(tail, nu), _TRIED))
+    def _interval(self) -> tuple[float, float]:
+        """Return between what the true variance lies, in units of the estimate."""
+        return variance_interval(self.noise_degrees, MISSED * self.level)
 
 
-def _quantile(level: float, degrees: int, noncentrality: Array) -> Array:
-    """Return the lower quantile of the noncentral chi-square; far out the normal one, which is smaller."""
-    from scipy import stats
-
-    near = np.minimum(noncentrality, _FAR)
-    found = stats.ncx2.ppf(level, degrees, near)
-    return np.asarray(np.where(noncentrality > _FAR, np.square(np.sqrt(noncentrality) - stats.norm.isf(level)), found))
-
-
+@lru_cache(maxsize=64)
 def _likely_variances(noise_degrees: float) -> tuple[float, float]:
     """Return between what an estimated variance lies, in units of the true one, but for tails of 1e-10."""
     from scipy import stats
 
     low, high = stats.chi2.ppf(1e-10, noise_degrees), stats.chi2.isf(1e-10, noise_degrees)
     return float(low / noise_degrees), float(high / noise_degrees)
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[Array, Array]:
+    return np.polynomial.legendre.leggauss(_NODES)
 
 
 def _integral(function: Callable[[Array], Array], low: float, high: float, noise_degrees: float) -> float:
@@ -182,7 +172,7 @@ def _integral(function: Callable[[Array], Array], low: float, high: float, noise
 
     if high <= low:
         return 0.0
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = _nodes()
     half = 0.5 * math.log(high / low)
     logs = half * nodes + 0.5 * math.log(high * low)
     values = np.exp(logs) * noise_degrees
