@@ -89,3 +89,21 @@ def results(
     if count != len(batch):
         msg = f"workers, a map-like callable, must yield one result for each of {len(batch)} calls; it yielded {count}"
         raise ValueError(msg)
+
+
+def mapped(
+    map_: Callable[..., Iterable[Any]], run: Callable[[int], Any], count: int, kinds: type | tuple[type, ...]
+) -> Iterator[Any]:
+    """Yield what `run` returns for 0, 1, ... below `count`, of known kinds, or say what else the user's map gave."""
+    given = map_(run, range(count))
+    found = 0
+    for result in given if isinstance(given, Iterable) else ():
+        if not isinstance(result, kinds):
+            msg = f"workers, a map-like callable, must yield what the function it is given returns; got {result!r:.60}"
+            raise TypeError(msg)
+        found += 1
+        if found <= count:
+            yield result
+    if found != count:
+        msg = f"workers, a map-like callable, must yield one result for each of {count} calls; it yielded {found}"
+        raise ValueError(msg)

@@ -101,8 +101,8 @@ def judge_by_statistic(
 
 
 def _count(trials: Any) -> int:
-    if isinstance(trials, bool) or not isinstance(trials, int | np.integer) or trials < 1:
-        msg = f"trials must be a positive integer; got {trials!r}"
+    if isinstance(trials, bool) or not isinstance(trials, int | np.integer) or not 1 <= trials < 2**63:
+        msg = f"trials must be a positive integer below 2^63; got {trials!r:.60}"
         raise ValueError(msg)
     return int(trials)
 

@@ -205,6 +205,8 @@ def _refusal(model: Callable[..., Any], bank: Any, parameters: Parameters, error
     if length is None or length < 2 or length > _TRIED or isinstance(bank, str | dict):
         return said
     rows = bank.iloc if hasattr(bank, "iloc") else bank
+    if not hasattr(rows, "__getitem__"):  # a set, say
+        return said
     first: tuple[int, Exception] | None = None
     accepted = False
     deadline = monotonic() + _SECONDS

@@ -14,7 +14,7 @@ from estim.probe.complex_step import ComplexColumn, complex_column
 from estim.probe.differences import Column, column
 from estim.probe.parameters import Parameters
 from estim.probe.rounding import Noise, generic_signs, rounding_noise
-from estim.streams import mapping
+from estim.streams import mapped, mapping
 
 Array = npt.NDArray[np.float64]
 Workers = int | Callable[..., Iterable[Any]]
@@ -120,7 +120,7 @@ def differentiate(first: First, parameters: Parameters, workers: Workers = 1, pr
         found = None if first.complex else _try_complex(by_differences, map_, progress)
         if found is not None:
             return found
-        columns = list(_shown(map_(by_differences, range(len(x))), len(x), progress))
+        columns = list(_shown(mapped(map_, by_differences, len(x), Column), len(x), progress))
     return _assembled(columns, first, parameters, noise)
 
 
@@ -177,7 +177,8 @@ def _try_complex(
         return None
     jacobian = np.empty((len(given.readings), len(given.x)))
     error = np.empty_like(jacobian)
-    for j, found in enumerate(_shown(map_(one, range(len(given.x))), len(given.x), progress)):
+    columns = mapped(map_, one, len(given.x), (ComplexColumn, type(None)))
+    for j, found in enumerate(_shown(columns, len(given.x), progress)):
         if found is None:
             return None
         jacobian[:, j], error[:, j] = found.values, found.error + given.noise.relative * np.abs(found.values)

@@ -119,8 +119,8 @@ def _checked_trials(trials: Any) -> int:
     if isinstance(trials, bool) or not isinstance(trials, int | np.integer):
         msg = f"trials must be an integer; got {trials!r}"
         raise TypeError(msg)
-    if trials < 2:
-        msg = f"trials must be at least 2, for a standard error; got {trials}"
+    if not 2 <= trials < 2**63:
+        msg = f"trials must be at least 2, for a standard error, and below 2^63; got {trials!r:.60}"
         raise ValueError(msg)
     return int(trials)
 

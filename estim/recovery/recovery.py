@@ -226,8 +226,8 @@ def _check(response: MeanResponse, theta: float, sigma: npt.ArrayLike, trials: i
     if isinstance(trials, bool) or not isinstance(trials, int | np.integer):
         msg = f"trials must be an integer; got {trials!r}"
         raise TypeError(msg)
-    if trials < 2:
-        msg = f"trials must be at least 2, for a standard error; got {trials}"
+    if not 2 <= trials < 2**63:
+        msg = f"trials must be at least 2, for a standard error, and below 2^63; got {trials!r:.60}"
         raise ValueError(msg)
     levels = check_sigma(sigma)
     low, high = response.attainable

@@ -113,3 +113,42 @@ def test_what_a_jacobian_raises_is_said():
         estim.sensitivity(Broken(), X, 0.1)
     Broken.jacobian = lambda self, bank: {"a": X, "b": np.ones(5)}
     assert estim.sensitivity(Broken(), X, 0.1).resolved == 2
+
+
+@pytest.mark.parametrize(
+    ("workers", "said"),
+    [
+        (lambda run, items: None, "one result for each of 2 calls; it yielded 0"),
+        (lambda run, items: [], "one result for each of 2 calls; it yielded 0"),
+        (lambda run, items: list(map(run, items))[:-1], "one result for each of 2 calls; it yielded 1"),
+        (lambda run, items: 2 * list(map(run, items)), "one result for each of 2 calls; it yielded 4"),
+        (lambda run, items: iter([1]), "what the function it is given returns; got 1"),
+    ],
+    ids=["none", "empty", "short", "long", "other"],
+)
+@pytest.mark.parametrize("analytic", [True, False])
+def test_a_map_that_is_none_is_found_out(workers, said, analytic):
+    def plain(p, x):
+        return [float(p["a"]) * math.exp(-float(p["b"]) * v) for v in x]
+
+    with pytest.raises((TypeError, ValueError), match=f"^workers, a map-like callable, must yield {said}"):
+        estim.sensitivity(model if analytic else plain, X, 0.1, params=PARAMS, workers=workers)
+
+
+RECOVERY = ["sigma", "params", "jac", "bounds", "trials", "rng", "names"]
+
+
+@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
+@pytest.mark.parametrize("argument", RECOVERY)
+def test_recovery_of_parameters_refuses_junk_by_name(argument, junk):
+    def recovered(**changes):
+        return estim.recover_parameters(model, X, **{"sigma": 0.01, "params": PARAMS, "trials": 5, "rng": 0, **changes})
+
+    said = _refusal(recovered, argument, junk)
+    assert argument in said or "the model raised" in said
+    assert len(said) < 500
+
+
+def test_a_bank_that_cannot_be_cut_is_refused_with_what_the_model_said():
+    with pytest.raises(ValueError, match=r"^the model raised TypeError.* for this bank$"):
+        estim.sensitivity(lambda p, x: p["a"] * x[0], {1, 2}, 0.1, params=PARAMS)
