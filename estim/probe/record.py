@@ -1,56 +1,26 @@
 """The record of what a monitor can see, and what can be asked of it without the model."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import coefficients, real_number
+from estim.probe.questions import Questions
+from estim.probe.status import Status as Status
+from estim.probe.views import Views
 from estim.record import Record
 from estim.streams import Seed
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-    from statsmodels.iolib.summary import Summary
-
     from estim.probe.verdict import Verdict
 
 Array = npt.NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
-
-
-class Status(StrEnum):
-    """What a direction can be, and what helps.
-
-    Attributes
-    ----------
-    SEEN
-        Above the resolution. Repeats, less noise and other inputs sharpen it.
-    WEAK
-        Above the resolution, but its floor exceeds the smallest change of interest.
-    UNRESOLVED
-        Below the resolution: rounding and derivative error hide it. More digits or better derivatives decide.
-    NULL
-        Proven to have no effect on this bank. Other inputs may; repeats never.
-    GAUGE
-        Proven, or declared, to be the same function on all inputs. There is nothing to see.
-    """
-
-    SEEN = "seen"
-    WEAK = "weak"
-    UNRESOLVED = "unresolved"
-    NULL = "null"
-    GAUGE = "gauge"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sensitivity(Record):
+class Sensitivity(Questions, Views, Record):
     """What the readings of a bank, at this noise, see of a model's parameters.
 
     Directions are unit vectors in parameter space: first those resolved, by descending singular value, then the
@@ -133,16 +103,6 @@ class Sensitivity(Record):
         super().__post_init__()
 
     @property
-    def counts(self) -> dict[Status, int]:
-        """How many directions have each status."""
-        return {status: self.status.count(status) for status in Status}
-
-    @property
-    def resolved(self) -> int:
-        """How many directions stand above the resolution: SEEN and WEAK."""
-        return sum(status in (Status.SEEN, Status.WEAK) for status in self.status)
-
-    @property
     def input_share(self) -> Array:
         """Share of each input in the squared singular value of a resolved direction, (inputs, directions).
 
@@ -155,161 +115,6 @@ class Sensitivity(Record):
         trusted = self.carriers[: self.resolved, 0] >= 0
         share = shares_of_inputs(self.inputs, trusted, {name: getattr(self, name) for name in fields})
         return np.pad(share, ((0, 0), (0, len(self.carriers) - self.resolved)))
-
-    @property
-    def noisy_resolved(self) -> int:
-        """Resolved directions that noise blurs: degrees of freedom of the change test."""
-        return int(np.isfinite(self.scaled_singular_values[: self.resolved]).sum())
-
-    def rank(self, rtol: float = 1e-10) -> int:
-        """Return how many raw singular values exceed `rtol` times the largest: a matter of threshold, not of proof.
-
-        Parameters
-        ----------
-        rtol : float
-            Relative threshold, dimensionless, at least 0 and below 1.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        ValueError
-            When `rtol` is outside [0, 1).
-        """
-        if not 0.0 <= real_number(rtol, "rtol") < 1.0:
-            msg = f"rtol must lie in [0, 1); got {rtol!r}"
-            raise ValueError(msg)
-        values = self.raw_singular_values
-        if not self.resolved:  # the largest of them is rounding too
-            return 0
-        known = np.isinf(values)
-        return int(known.sum() + np.count_nonzero(values[~known] > rtol * values[~known].max(initial=0.0)))
-
-    def floor(self, functional: npt.ArrayLike | Mapping[str, float]) -> float:
-        """Return the smallest RMSE with which any unbiased estimator can know a combination of the parameters.
-
-        Parameters
-        ----------
-        functional : array_like, shape (parameters,), or mapping of names to coefficients
-            u, the combination u . theta.
-
-        Returns
-        -------
-        float
-            sqrt(u^T F^+ u) with the Fisher information F = W^T W, in the units of u . theta; infinite when a
-            direction that is not seen is involved.
-
-        Raises
-        ------
-        ValueError
-            When `functional` has the wrong length, an entry that is not finite, or an unknown name.
-
-        Examples
-        --------
-        Three readings of (a + b) x:
-
-        >>> import estim
-        >>> found = estim.Sensitivity.from_jacobian([[1, 1], [2, 2], [3, 3]], 0.1, names=["a", "b"])
-        >>> round(found.floor({"a": 1, "b": 1}), 7)
-        0.0267261
-        >>> found.floor({"a": 1})
-        inf
-        """
-        from estim.probe.floors import floors
-
-        u = self._vector(functional, "functional")[None, :]
-        resolved = self.scaled_singular_values[: self.resolved]
-        return float(floors(u, self.scale, resolved, self.scaled_directions, self.resolution)[0])
-
-    def shift(self, delta: npt.ArrayLike | Mapping[str, float]) -> float:
-        """Return how far a change of the parameters moves the whitened readings, ||W delta||, in standard deviations.
-
-        Parameters
-        ----------
-        delta : array_like, shape (parameters,), or mapping of names to changes
-            In the parameters' units.
-
-        Returns
-        -------
-        float
-            Infinite when a noiseless reading moves. Only the resolved part counts: what is not seen moves nothing
-            that is known.
-
-        Raises
-        ------
-        ValueError
-            As `floor`.
-        """
-        along = np.abs(self.scaled_directions[: self.resolved] @ (self.scale * self._vector(delta, "delta")))
-        values = self.scaled_singular_values[: self.resolved]
-        known = np.isinf(values)
-        if (along[known] > 64.0 * EPS * np.abs(along).max(initial=0.0)).any():
-            return math.inf
-        return math.hypot(*(values[~known] * along[~known]))  # whose squares neither overflow nor vanish
-
-    def power(self, delta: npt.ArrayLike | Mapping[str, float], *, confidence_level: float = 0.95) -> float:
-        """Return the probability that the change test detects a change of the parameters.
-
-        The test is the chi-square of the readings projected on the resolved directions, as many degrees of freedom as
-        there are; those that noiseless readings fix have no noise, and are no part of it. Under the change its
-        noncentrality is ``shift(delta)**2``. A parameter with an infinite floor can still be seen to change.
-
-        Parameters
-        ----------
-        delta : array_like, shape (parameters,), or mapping of names to changes
-            In the parameters' units.
-        confidence_level : float
-            One minus the false-alarm rate, in (0, 1).
-
-        Returns
-        -------
-        float
-            A probability; 0 when nothing is resolved, for then there is no test.
-
-        Raises
-        ------
-        ValueError
-            As `floor`, and when `confidence_level` is outside (0, 1).
-        """
-        from estim.probe.change import change_power
-
-        return change_power(self.shift(delta), self.noisy_resolved, _probability(confidence_level, "confidence_level"))
-
-    def minimum_detectable(
-        self, direction: npt.ArrayLike | Mapping[str, float], *, power: float = 0.8, confidence_level: float = 0.95
-    ) -> float:
-        """Return the smallest multiple of `direction` that the change test detects with the given power.
-
-        Parameters
-        ----------
-        direction : array_like, shape (parameters,), or mapping of names to changes
-            Not normalised: the result multiplies it.
-        power : float
-            Wanted probability of detection, in (0, 1), above the false-alarm rate.
-        confidence_level : float
-            One minus the false-alarm rate, in (0, 1).
-
-        Returns
-        -------
-        float
-            Infinite along a direction that is not seen; 0 where a noiseless reading moves.
-
-        Raises
-        ------
-        ValueError
-            As `floor`; when the probabilities are outside (0, 1) or the power does not exceed the false-alarm rate.
-        """
-        from estim.probe.change import detectable_shift
-
-        needed = detectable_shift(
-            self.noisy_resolved, _probability(power, "power"), _probability(confidence_level, "confidence_level")
-        )
-        shift = self.shift(self._vector(direction, "direction"))
-        if math.isinf(shift):
-            return 0.0
-        return math.inf if shift == 0.0 else needed / shift
 
     def judge(
         self,
@@ -399,71 +204,6 @@ class Sensitivity(Record):
             confidence_level=confidence_level, absolute_sigma=absolute_sigma, rng=rng,
         )  # fmt: skip
 
-    def by_group(self) -> "DataFrame":
-        """Return, for each group of parameters with the others held fixed, what is seen of it.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row a group: number of parameters, dimension seen, best and worst RMSE floor along its own directions
-            (gauge left out), share of the directions seen (in parameters of equal effect, summing to one), gauge
-            dimensions inside the group.
-        """
-        from estim.report import group_frame
-
-        return group_frame(self)
-
-    def by_input(self) -> "DataFrame":
-        """Return how much each input contributes to each resolved direction.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row an input, one column a resolved direction, numbered from the strongest. Columns sum to one; they
-            are NaN, and a note says so, where the error of the Jacobian could move a share by more than 0.01.
-        """
-        from estim.report import input_frame
-
-        return input_frame(self)
-
-    def summary(self) -> "Summary":
-        """Return a statsmodels `Summary`: what is not seen at the top, then parameters and notes."""
-        from estim.report import sensitivity_summary
-
-        return sensitivity_summary(self)
-
-    def to_frame(self) -> "DataFrame":
-        """Return a pandas DataFrame, one row a parameter: group, value, standard error, effect of one unit alone."""
-        from estim.report import sensitivity_frame
-
-        return sensitivity_frame(self)
-
-    def plot(self) -> "Figure":
-        """Draw the spectrum with its limits, the composition of the weakest directions, and the power for each group.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            When matplotlib is missing.
-        """
-        from estim.plotting import plot_sensitivity
-
-        return plot_sensitivity(self)
-
-    def report(self, path: Any) -> None:
-        """Write one self-contained HTML page: verdict in words, tables and pictures.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            When matplotlib is missing.
-        OSError
-            When the file cannot be written.
-        """
-        from estim.html import write_report
-
-        write_report(self, path)
-
     @classmethod
     def from_jacobian(
         cls,
@@ -523,14 +263,3 @@ class Sensitivity(Record):
             symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation, smallest_change=smallest_change,
             rtol=rtol, atol=atol, digits=digits, nan_policy=nan_policy,
         )  # fmt: skip
-
-    def _vector(self, values: npt.ArrayLike | Mapping[str, float], argument: str) -> Array:
-        return coefficients(values, self.names, argument)
-
-
-def _probability(value: float, argument: str) -> float:
-    number = real_number(value, argument)
-    if not 0.0 < number < 1.0:
-        msg = f"{argument} must lie between 0 and 1; got {value!r}"
-        raise ValueError(msg)
-    return number

@@ -1,0 +1,79 @@
+"""A record as tables, a summary, pictures and a page."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+    from statsmodels.iolib.summary import Summary
+
+    from estim.probe.record import Sensitivity
+
+
+class Views:
+    """The part of `estim.Sensitivity` that shows it."""
+
+    def by_group(self) -> "DataFrame":
+        """Return, for each group of parameters with the others held fixed, what is seen of it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a group: number of parameters, dimension seen, best and worst RMSE floor along its own directions
+            (gauge left out), share of the directions seen (in parameters of equal effect, summing to one), gauge
+            dimensions inside the group.
+        """
+        from estim.report import group_frame
+
+        return group_frame(cast("Sensitivity", self))
+
+    def by_input(self) -> "DataFrame":
+        """Return how much each input contributes to each resolved direction.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row an input, one column a resolved direction, numbered from the strongest. Columns sum to one; they
+            are NaN, and a note says so, where the error of the Jacobian could move a share by more than 0.01.
+        """
+        from estim.report import input_frame
+
+        return input_frame(cast("Sensitivity", self))
+
+    def summary(self) -> "Summary":
+        """Return a statsmodels `Summary`: what is not seen at the top, then parameters and notes."""
+        from estim.report import sensitivity_summary
+
+        return sensitivity_summary(cast("Sensitivity", self))
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas DataFrame, one row a parameter: group, value, standard error, effect of one unit alone."""
+        from estim.report import sensitivity_frame
+
+        return sensitivity_frame(cast("Sensitivity", self))
+
+    def plot(self) -> "Figure":
+        """Draw the spectrum with its limits, the composition of the weakest directions, and the power for each group.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            When matplotlib is missing.
+        """
+        from estim.plotting import plot_sensitivity
+
+        return plot_sensitivity(cast("Sensitivity", self))
+
+    def report(self, path: Any) -> None:
+        """Write one self-contained HTML page: verdict in words, tables and pictures.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            When matplotlib is missing.
+        OSError
+            When the file cannot be written.
+        """
+        from estim.html import write_report
+
+        write_report(cast("Sensitivity", self), path)
