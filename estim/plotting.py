@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
     from estim.recovery.recovery import Recovery
 
+Array = npt.NDArray[np.float64]
+
 #: Okabe and Ito's palette, told apart by colour-blind readers and in grey.
 BLACK, ORANGE, BLUE, GREEN, VERMILION, GREY = "#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#7F7F7F"
 
@@ -67,12 +69,13 @@ def plot_recovery(result: "Recovery", *, exact: "Recovery | None" = None) -> "Fi
     above.set_title(f"Recovery of theta = {result.theta:g}", loc="left", fontsize=11.0)
     above.legend(frameon=False, loc="upper left")
     source = result if exact is None else exact
-    by = np.argsort(source.sigma)
     for fraction, color, label in (
         (source.clipped_low, BLUE, "clipped at the lower end"),
         (source.clipped_high, ORANGE, "clipped at the upper end"),
     ):
-        below.plot(source.sigma[by], fraction[by], color=color, label=label)
+        below.plot(source.sigma, fraction, "o", ms=3.5, color=color, label=label)
+        if source.method == "exact":
+            below.plot(*_clipped_between(source.sigma, fraction), color=color)
     below.set(xscale="log", xlabel="noise sd of a reading, sigma", ylabel="fraction")
     if max(source.clipped_low.max(), source.clipped_high.max()) > 1e-6:
         below.set(yscale="log", ylim=(1e-6, 1.5))
@@ -83,6 +86,19 @@ def plot_recovery(result: "Recovery", *, exact: "Recovery | None" = None) -> "Fi
     for axes in (above, below):
         plain(axes)
     return figure
+
+
+def _clipped_between(sigma: Array, fraction: Array) -> tuple[Array, Array]:
+    """Return a curve of clipped fractions through exact ones, (points,): all are P(noise beyond one distance)."""
+    from scipy.special import ndtr, ndtri
+
+    fine = np.geomspace(sigma.min(), sigma.max(), 400)
+    inside = (fraction > 0.0) & (fraction < 1.0)
+    if not inside.any():
+        return fine, np.full_like(fine, fraction[0])
+    score = ndtri(fraction[inside])
+    best = int(np.argmin(np.abs(score + 1.5)))  # neither rounded to a half nor far in the tail
+    return fine, ndtr(score[best] * sigma[inside][best] / fine)
 
 
 def plot_sensitivity(result: "Sensitivity") -> "Figure":

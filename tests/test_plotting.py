@@ -61,3 +61,16 @@ def test_names_that_the_font_cannot_write_are_shown_by_their_code(tmp_path):
     assert labels[1] == "\u03b8"
     found.report(tmp_path / "names.html")
     assert names[0] in (tmp_path / "names.html").read_text(encoding="utf-8")
+
+
+def test_clipped_fractions_follow_the_law_between_points_and_are_not_joined_where_they_were_drawn(curve):
+    few = np.array([0.1, 2.0])
+    exact = estim.recover(curve, 1.0, few, method="exact")
+    _, below = exact.plot().axes
+    lows, low, highs, high = below.lines
+    between = estim.recover(curve, 1.0, low.get_xdata(), method="exact")
+    np.testing.assert_allclose(low.get_ydata(), between.clipped_low, rtol=1e-6)
+    np.testing.assert_allclose(high.get_ydata(), between.clipped_high, rtol=1e-6)
+    assert lows.get_linestyle() == highs.get_linestyle() == "None"
+    _, below = estim.recover(curve, 1.0, few, rng=0, trials=500).plot().axes
+    assert [line.get_linestyle() for line in below.lines] == ["None", "None"]
