@@ -57,7 +57,8 @@ class Sensitivity(Questions, Views, Record):
     inputs: npt.NDArray[np.int64]
     """(readings,) the input that each belongs to, numbered from 0."""
     carriers: npt.NDArray[np.int64]
-    """(directions, up to 3) the readings that contribute most to a resolved direction; -1 where that is not known."""
+    """(directions, up to 3) the readings (numbered without those left out) that contribute most to a resolved
+    direction; -1 where that is not known."""
     group_names: tuple[str, ...]
     """(named groups,) in the order of the parameters."""
     group_table: Array
