@@ -170,8 +170,7 @@ def linearity(
         raise ValueError(msg)
     expected = whitened(noise, found.jacobian @ change)
     actual = whitened(noise, moved - found.readings)
-    level = found.bound @ np.abs(change) + 2.0 * EPS * (np.abs(moved) + np.abs(found.readings))
-    error = float(np.linalg.norm(absolute(noise, level)))
+    error = float(np.linalg.norm(absolute(noise, error_of_change(found, calls, change, moved))))
     return compared(expected, actual, error)
 
 
@@ -183,6 +182,14 @@ def compared(expected: Array, actual: Array, error: float) -> Linearity:
         return Linearity(predicted, shift, np.inf if shift > error else np.nan, difference, np.nan, error)
     cosine = min(float(expected / predicted @ (actual / shift)), 1.0) if shift > error else np.nan
     return Linearity(predicted, shift, shift / predicted, difference, cosine, error)
+
+
+def error_of_change(found: Probed, calls: Calls, change: Array, moved: Array) -> Array:
+    """Bound the error of a change of the readings, predicted or actual, by derivatives and by rounding, (M,)."""
+    noise = rounding_noise(calls, found.parameters, found.readings, scales_of(calls.parameters), 0.0)
+    rounding = noise.level + np.maximum(noise.level, noise.relative * np.abs(moved))  # of a model in float32, say
+    least = 2.0 * EPS * (np.abs(moved) + np.abs(found.readings))
+    return np.asarray(found.bound @ np.abs(change) + np.maximum(rounding, least))
 
 
 def start(model: Any, bank: Any, params: Any, names: Any) -> tuple[Probed, Calls]:

@@ -7,20 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.attention import Network
-from estim.probe.along import absolute, noisy, start, whitened
+from estim.probe.along import absolute, error_of_change, noisy, start, whitened
 from estim.probe.any_change import AnyChange
 from estim.probe.assemble import assemble
 from estim.probe.judge import Projected, project
+from estim.probe.kinds import holds_jax_arrays
 from estim.probe.margin import Margin, margin_of
 from estim.probe.observed import Observation
 from estim.probe.pair import Pair, require_finite, third_margin
-from estim.probe.parameters import read_parameters
+from estim.probe.parameters import Parameters, read_parameters
 from estim.probe.planning import Repeats
 from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: Any) -> Pair:
@@ -36,7 +35,7 @@ def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: An
         _require_left_out_model(model)
         found, calls = start(before, bank, None, None)
     else:
-        read_parameters(before, argument="before")
+        _read(before, "before")
         found, calls = start(model, bank, before, None)
 
     def values(given: Any, argument: str) -> Array:
@@ -49,7 +48,7 @@ def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: An
     noise = noisy(sigma, found.total)
     moved = calls(found.parameters + delta)
     require_finite(moved, "after")
-    level = found.bound @ np.abs(delta) + 2.0 * _EPS * (np.abs(moved) + np.abs(found.readings))
+    level = error_of_change(found, calls, delta, moved)
     record = assemble(
         found, sigma, symmetry=None, repeats=1, repeat_correlation=0.0, smallest_change=None, rtol=None, atol=None
     )
@@ -83,6 +82,14 @@ def _projected(record: Sensitivity, change: Array) -> Projected:
     return project(record, seen, 1.0)
 
 
+def _read(given: Any, argument: str) -> Parameters:
+    if holds_jax_arrays(given):
+        from estim.probe.jax.parameters import read_tree, vector_of
+
+        return vector_of(read_tree(given))
+    return read_parameters(given, argument=argument)
+
+
 def _other(before: Any, given: Any, names: tuple[str, ...], argument: str) -> Array:
     """Return the parameters of another model as a vector like those of the first."""
     if isinstance(before, Network):
@@ -95,7 +102,7 @@ def _other(before: Any, given: Any, names: tuple[str, ...], argument: str) -> Ar
         from estim.probe.networks import nested_parameters
 
         given = nested_parameters(given)
-    found = read_parameters(given, argument=argument)
+    found = _read(given, argument)
     if found.names != names:
         odd = sorted(set(found.names) ^ set(names))
         said = f"{odd[0]} is in one of them only" if odd else "their order differs"

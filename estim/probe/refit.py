@@ -55,10 +55,12 @@ def refit_of(
     if jac is not None:
         return GivenRefit(first, jac), scales
     if holds_jax_arrays(params) and not isinstance(bank, Batches):
-        from estim.probe.jax.dense import jacobian_at
+        from estim.probe.jax.dense import in_float64, jacobian_at
 
         function: Any = called
-        return FittedRefit(first.calls, jacobian_at(function, bank, parameters)), scales
+        function = in_float64(function, bank)  # what moves by less than a rounding cannot be fitted
+        calls = first_calls(function, bank, parameters).calls
+        return FittedRefit(calls, jacobian_at(function, bank, parameters)), scales
     if derivative == "exact":
         from estim.probe.statsmodels import read_result
 

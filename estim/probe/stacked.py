@@ -18,6 +18,11 @@ _METHODS = ("exact", "arithmetic in balls", "given", "complex step", "difference
 _MOST_NOTES = 12
 
 
+def _rank(method: str) -> int:
+    """Return the place of a method among the others; automatic differentiation is exact, in the floats it is in."""
+    return _METHODS.index(method) if method in _METHODS else 1
+
+
 def stacked(batches: "Sequence[Probed | NotFiniteError]") -> "Probed":
     """Put batches one after the other; of complex readings all real parts, then all imaginary parts.
 
@@ -44,7 +49,7 @@ def stacked(batches: "Sequence[Probed | NotFiniteError]") -> "Probed":
         jacobian=_joined([part.jacobian for part in parts], order),
         error=None if all(part.error is None for part in parts) else _joined([part.bound for part in parts], order),
         inputs=_joined([part.inputs + inputs[k] for part, k in left], order),
-        derivative=max((part.derivative for part in parts), key=_METHODS.index),
+        derivative=max((part.derivative for part in parts), key=_rank),
         exact=_joined(exact, order) if len(exact) == len(parts) else None,
         notes=_notes(parts),
         kept=places if order is None else places[order],

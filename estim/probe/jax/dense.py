@@ -1,6 +1,7 @@
 """A JAX function as a model to be probed: its whole Jacobian, with an error that is honest about its precision."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from estim.probe.calls import First, require_inputs
 from estim.probe.derivatives import Derivative
 from estim.probe.given import check_jacobian
 from estim.probe.jax.jacobian import Differentiated, differentiated
-from estim.probe.jax.parameters import Tree, moved_leaves, read_tree, vector_of
+from estim.probe.jax.parameters import moved_leaves, read_tree, vector_of
 from estim.probe.jax.precision import precision, raised, rounding, word
 from estim.probe.jax.readings import Function, require_kept, require_smooth
 from estim.probe.parameters import Parameters
@@ -59,7 +60,7 @@ def derivative_of(function: Function, bank: Any, first: First, parameters: Param
         found = differentiated(flat, leaves, not finite)
         double = None if eps <= EPS else _in_double(function, bank, not finite)
         if double is None:
-            above_below = _moved_both(found, function.tree, eps)
+            above_below = _moved_both(found, eps, leaves)
             error = measured_error(found.jacobian, None, above_below, eps)
         else:
             error = measured_error(found.jacobian, *double, eps)
@@ -86,27 +87,47 @@ def jacobian_at(function: Function, bank: Any, parameters: Parameters) -> Callab
     return take
 
 
+@dataclass(frozen=True)
+class _WithRaised:
+    function: Callable[..., Any]
+
+    def __call__(self, params: Any, bank: Any) -> Any:
+        return self.function(params, raised(bank))
+
+
+def in_float64(function: Function, bank: Any) -> Function:
+    """Return the function in float64, for what computes in it, where it follows; else itself."""
+    with precision(True):
+        tree = replace(function.tree, leaves=raised(function.tree.leaves), double=True)
+        twin = Function(_WithRaised(function.function), tree)
+        try:
+            follows = rounding(twin.flat(list(tree.leaves), bank).dtype) <= EPS
+        except Exception:  # the function need not be made for it
+            return function
+    return twin if follows else function
+
+
 def _flat(function: Function, bank: Any, leaves: list[Any]) -> Any:
     return function.flat(leaves, bank)
 
 
 def _in_double(function: Function, bank: Any, forwards: bool) -> tuple[Array, tuple[Array, Array]] | None:
     """Return the Jacobian in float64, and those at moved parameters; None where the function does not follow."""
+    twin = in_float64(function, bank)
+    if twin is function:
+        return None
     with precision(True):
+        leaves = list(twin.tree.leaves)
         try:
-            flat, leaves = partial(_flat, function, raised(bank)), list(raised(function.tree.leaves))
-            if rounding(flat(leaves).dtype) > EPS:
-                return None
-            found = differentiated(flat, leaves, forwards)
-            return found.jacobian, _moved_both(found, function.tree, EPS, leaves)
-        except Exception:  # the function need not be made for it
+            found = differentiated(partial(_flat, twin, bank), leaves, forwards)
+            return found.jacobian, _moved_both(found, EPS, leaves)
+        except Exception:  # its derivatives need not follow
             return None
 
 
-def _moved_both(found: Differentiated, tree: Tree, eps: float, leaves: list[Any] | None = None) -> tuple[Array, Array]:
+def _moved_both(found: Differentiated, eps: float, leaves: list[Any]) -> tuple[Array, Array]:
     """Return the Jacobian with every parameter some roundings away, on both sides."""
-    given = list(tree.leaves) if leaves is None else leaves
-    above, below = (found.take(moved_leaves(given, side * MOVED * eps)) for side in (1.0, -1.0))
+    above, below = (found.take(moved_leaves(leaves, side * MOVED * eps)) for side in (1.0, -1.0))
     return above, below
 
 

@@ -1,6 +1,6 @@
 """The readings of a JAX function: called with arrays of the right kind, and what goes wrong put in a sentence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ class Function:
     def __call__(self, params: dict[str, Any], bank: Any) -> Any:
         """Return the readings as the function gives them, in NumPy arrays."""
         with precision(self.tree.double):
-            return jax.tree_util.tree_map(_in_numpy, self.called(self.leaves(params), bank))
+            return _in_numpy(self.called(self.leaves(params), bank))
 
     def leaves(self, params: dict[str, Any]) -> list[Any]:
         """Return arrays of JAX, in the dtypes of the pytree."""
@@ -48,7 +48,11 @@ class Function:
 
 
 def _in_numpy(leaf: Any) -> Any:
-    """Return an array of JAX as one of NumPy, in float64 where NumPy itself has no such floats."""
+    """Return nested arrays of JAX as NumPy's, in float64 where NumPy itself has no such floats, in their own order."""
+    if isinstance(leaf, Mapping):
+        return {key: _in_numpy(part) for key, part in leaf.items()}
+    if isinstance(leaf, list | tuple):
+        return list(map(_in_numpy, leaf)) if isinstance(leaf, list) else tuple(map(_in_numpy, leaf))
     if not isinstance(leaf, jax.Array):
         return leaf
     known = np.dtype(leaf.dtype).kind in "biufc"
