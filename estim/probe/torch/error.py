@@ -75,8 +75,10 @@ def _combinations(subject: Subject, parts: Parts, count: int, weights: Array) ->
     return found
 
 
-def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array]) -> None:
+def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array], relative: dict[str, float]) -> None:
     """Hold Gram matrices against plain backward passes: for weights w of some readings, w^T K w = |w^T J|^2.
+
+    Each group's gradients are known to their `relative` error: those that are nothing but rounding contradict nothing.
 
     Raises
     ------
@@ -96,8 +98,11 @@ def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array]
     slack = torch.finfo(readings.dtype).eps ** 0.5
     for group, matrix in groups.items():
         part = matrix[: len(signs), : len(signs)]
-        said, most = float(signs @ part @ signs), float(np.sqrt(np.maximum(np.diagonal(part), 0.0)).sum() ** 2)
-        if not abs(said - squares[group]) <= slack * most + np.finfo(np.float64).tiny:
+        rows, error = np.sqrt(np.maximum(np.diagonal(part), 0.0)), relative[group]
+        said, most = float(signs @ part @ signs), float(rows.sum() ** 2)
+        # Either side is known to |w|^2 |J|^2 (2 e + e^2).
+        known = 2.0 * error * (2.0 + error) * len(signs) * float(rows @ rows)
+        if not abs(said - squares[group]) <= slack * most + known + np.finfo(np.float64).tiny:
             msg = (
                 f"the gradients of {group} read off the graph contradict a plain backward pass: |w^T J|^2 is "
                 f"{said:.6g} and {squares[group]:.6g}; a hook that changes gradients? Pass dtype=torch.float64, or "

@@ -24,6 +24,8 @@ class TorchPasses:
 
     subject: Subject
     layout: Layout
+    relative: dict[str, float]
+    """Relative error of each group's gradients."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,7 +51,7 @@ class TorchPasses:
         """Return the Gram matrices, as `grams_of`."""
         found = grams_of(self.subject, self.layout, **options)
         if options.get("transform") is None:
-            require_borne_out(self.subject, self.layout, found.groups)
+            require_borne_out(self.subject, self.layout, found.groups, self.relative)
         return found
 
     def combined_rows(self, combinations: Array, tick: Any = None) -> Array:
@@ -70,7 +72,7 @@ def model_sensitivity(
     **options: Any,
 ) -> ModelSensitivity:
     """Return the record of a module through Gram matrices."""
-    passes, noise = TorchPasses(subject, layout), noise_of(sigma, seen, repeats, repeat_correlation)
+    passes, noise = TorchPasses(subject, layout, relative), noise_of(sigma, seen, repeats, repeat_correlation)
     return large.model_sensitivity(
         passes, noise, relative, derivative=f"autograd in {passes.dtype}", repeats=repeats,
         repeat_correlation=repeat_correlation, notes=(*subject.notes, *notes),

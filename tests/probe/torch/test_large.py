@@ -368,3 +368,17 @@ def test_gradients_that_a_hook_changes_are_refused(large):
         ArithmeticError, match=r"^the gradients of inner.0 read off the graph contradict a plain backward"
     ):
         estim.sensitivity(Changed(), inputs(8, 3), 0.1)
+
+
+def test_layers_of_nothing_but_rounding_contradict_nothing_and_leave_the_first_one_resolved(large):
+    stack, bank = attention_stack(depth=4), inputs(12, 4, 3)
+    groups = []
+    for name, tensor in stack.named_parameters():
+        value = name.endswith("value")
+        tensor.data.mul_(1.0 if value else 1e-3)
+        groups.append("values" if value else f"layer{name[0]}")
+    found = estim.sensitivity(stack, bank, 1.0, groups=groups)
+    k = found.group_names.index("layer0")
+    assert found.group_resolution[k] < 1e-6 * found.group_singular_values[k, 0]
+    k = found.group_names.index("layer3")
+    assert found.group_resolution[k] >= found.group_singular_values[k, 0]
