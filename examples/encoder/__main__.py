@@ -1,0 +1,88 @@
+"""What a safety-like monitor on a pretrained sentence encoder can see of its weights.
+
+Run it as ``python examples/encoder [--page encoder.html] [--quick]``; it needs ``pip install 'estim[examples]'``.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import scaling
+from monitor import LAYERS, Monitor, inference_errors
+from sentences import ANCHORS, BANK, CANDIDATES
+from study import (
+    CASES,
+    POWER,
+    input_table,
+    judged_table,
+    needed,
+    noise_table,
+    power_by_number,
+    ranked,
+    seen_table,
+    sensitivity,
+    sentences_needed,
+    unchanged,
+)
+
+
+def run(quick=False):
+    """Return all results; `quick` takes two layers, fewer sentences and two scales."""
+    layers, cases = (range(LAYERS), CASES) if not quick else ((0, 5), CASES[1:3])
+    bank, candidates = (BANK, CANDIDATES) if not quick else (BANK[:6], CANDIDATES[:6])
+    scales = scaling.SCALES if not quick else (0.05, 0.02)
+    monitor, topics = Monitor(), len(ANCHORS)
+    errors = inference_errors(monitor, BANK + CANDIDATES)
+    found, coarse = (sensitivity(monitor, bank, errors[kind]) for kind in ("bfloat16", "int8"))
+    gains = ranked(monitor, bank + candidates, errors)
+    extra = np.argsort(-gains[len(bank) :])[: len(candidates) // 2]
+    longer = bank + [candidates[k] for k in extra]
+    after = sensitivity(monitor, longer, errors["bfloat16"])
+    plain = scaling.without_residuals(monitor.model)
+    return {
+        "bank": bank,
+        "candidates": candidates,
+        "found": found,
+        "unchanged": unchanged(errors["bfloat16"], len(bank)),
+        "noise": noise_table(errors, ANCHORS),
+        "seen": seen_table(monitor, found, coarse),
+        "inputs": input_table(found, bank),
+        "judged": judged_table(monitor, bank, errors, layers, cases, candidates),
+        "gains": gains,
+        "extra": [(candidates[k], float(gains[len(bank) + k])) for k in extra],
+        "seen after": seen_table(monitor, after, after),
+        "judged after": judged_table(monitor, longer, errors, layers, [c for c in cases if c.beside]),
+        "as given": power_by_number(gains, topics),
+        "best first": power_by_number(-np.sort(-gains), topics),
+        "sentences needed": sentences_needed(gains, topics),
+        "needed": (needed(found.readings), needed(after.readings)),
+        "scales": scales,
+        "with": scaling.largest_of_each_layer(monitor, monitor.model, bank[:4], scales),
+        "without": scaling.largest_of_each_layer(monitor, plain, bank[:4], scales),
+        "stack": scaling.small_stack(),
+    }
+
+
+def main():
+    """Run the study, print its tables and conclusions, and write the page."""
+    from conclusions import conclusions
+    from page import write_page
+    from tables import tables
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--page", help="write the results as one HTML page")
+    parser.add_argument("--quick", action="store_true", help="two layers, fewer sentences, two scales")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    results = run(options.quick)
+    said = conclusions(results)
+    for title, frame in tables(results).items():
+        print(f"\n{title}\n\n{frame.to_string(float_format=lambda value: f'{value:.3g}')}\n\n{said[title]}")
+    print(f"\n{time.perf_counter() - start:.0f} s; power asked for: {POWER:g}")
+    if options.page:
+        write_page(results, options.page)
+        print(f"wrote {options.page}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""What the monitor sees: its noise, the weights it watches, quantised layers, and sentences to add."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from monitor import LAYERS, covariance, embedding, group_of, quantised, sizes, watched
+from pandas import DataFrame, Index, MultiIndex
+from scipy import stats
+
+import estim
+
+#: Relative size of the changes that are asked for.
+SIZE = 0.01
+ALARM, POWER = 0.05, 0.8
+ATTENTION = r"encoder\.layer\.{}\.attention\.self\.(query|key)\."
+LAYER = r"encoder\.layer\.{}\."
+
+
+def power(shift, readings):
+    """Return the probability that a change that moves the readings by so many standard deviations is detected."""
+    return stats.ncx2.sf(stats.chi2.isf(ALARM, readings), readings, np.square(shift))
+
+
+def aimed(found):
+    """Return the power of the one-sided test along the predicted shift, for who knows which change to look for."""
+    return stats.norm.sf(stats.norm.isf(ALARM) - found.actual * found.cosine)
+
+
+def needed(readings):
+    """Return the shift that is detected with the power asked for."""
+    return float(np.interp(POWER, power(grid := np.linspace(0.01, 40.0, 4000), readings), grid))
+
+
+def noise_table(errors, names):
+    """Return, for each kind of inference, the errors of the readings."""
+    rows = {}
+    for kind, error in errors.items():
+        correlation = np.corrcoef(error.T)[np.triu_indices(error.shape[1], 1)]
+        rows[kind] = [*error.std(axis=0, ddof=1), *error.mean(axis=0), correlation.min(), correlation.max()]
+    columns = [*(f"sd, {name}" for name in names), *(f"mean, {name}" for name in names), "corr. from", "to"]
+    return DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def unchanged(errors, sentences):
+    """Return chi-square, its degrees of freedom and p-value, for the readings of the encoder that did not change."""
+    whiten = np.linalg.inv(np.linalg.cholesky(np.cov(errors.T)))
+    statistic = float(np.square(errors[:sentences] @ whiten.T).sum())
+    degrees = sentences * errors.shape[1]
+    return statistic, degrees, float(stats.chi2.sf(statistic, degrees))
+
+
+def sensitivity(monitor, sentences, errors, kinds=("query/key", "value")):
+    """Return what the readings of these sentences see of the watched maps."""
+    groups = watched(monitor.model, kinds)
+    noise = covariance(errors, len(sentences))
+    return estim.sensitivity(monitor.model, monitor.tokens(sentences), noise, readings=monitor.scores, groups=groups)
+
+
+def typical_shifts(found, norms):
+    """Return the root mean square shift by random changes of each group by SIZE of its norm."""
+    counts = found.by_group()["parameters"]
+    squares = np.square(found.group_singular_values).sum(axis=1)
+    return {
+        group: SIZE * norms[group] * float(np.sqrt(square / counts[group]))
+        for group, square in zip(found.group_names, squares, strict=True)
+    }
+
+
+def seen_table(monitor, found, coarse):
+    """Return a row for each map: what is seen at the noise of bfloat16, and of int8."""
+    norms = sizes(monitor.model, found.group_names)
+    fine, rough = typical_shifts(found, norms), typical_shifts(coarse, norms)
+    by_group = found.by_group()
+    rows = []
+    for k, group in enumerate(found.group_names):
+        values = found.group_singular_values[k]
+        resolved = values[values > found.group_resolution[k]]
+        floors = 100.0 / (norms[group] * resolved[[0, -1]])
+        shifts = [(shift, power(shift, found.readings)) for shift in (fine[group], rough[group])]
+        share = by_group["information_share"][group]
+        rows.append([by_group["parameters"][group], len(resolved), *floors, *shifts[0], *shifts[1], share])
+    columns = ["weights", "dimension seen", "best floor, %", "worst seen, %", "shift", "power", "shift, int8"]
+    return DataFrame(rows, index=Index(found.group_names, name="map"), columns=[*columns, "power, int8", "share"])
+
+
+def input_table(found, sentences):
+    """Return the share of each sentence in the squared shift of a random change, largest first."""
+    share = _squares_by_input(found)
+    order = np.argsort(-share)
+    return DataFrame(
+        {"share, %": 100.0 * share[order] / share.sum()}, index=Index([sentences[k] for k in order], name="sentence")
+    )
+
+
+def _squares_by_input(found):
+    return found.by_input().to_numpy() @ np.square(found.singular_values[: found.resolved])
+
+
+@dataclass
+class Case:
+    """One way to quantise each layer, and the noise at which it is judged."""
+
+    name: str
+    part: str
+    per_channel: bool
+    noise: str
+    beside: bool = False
+    """Whether it is judged beside random changes of SIZE of the same map."""
+
+
+CASES = (
+    Case("layer, a scale per tensor", LAYER, False, "bfloat16"),
+    Case("layer, a scale per channel", LAYER, True, "bfloat16"),
+    Case("query and key, per channel", ATTENTION, True, "bfloat16", beside=True),
+    Case("layer, per channel, int8 noise", LAYER, True, "int8"),
+)
+
+
+def judge(monitor, sentences, errors, case, layer):
+    """Return what the monitor says of a layer that went to int8 and back."""
+    names = [name for name, _ in monitor.model.named_parameters()]
+    map_of_interest = estim.AnyChange(SIZE, group=f"layer{layer}.query/key", case="typical")
+    return estim.judge_models(
+        monitor.model, quantised(monitor.model, case.part.format(layer), case.per_channel), monitor.tokens(sentences),
+        covariance(errors[case.noise], len(sentences)), readings=monitor.scores, repeat_correlation=1.0,
+        groups=[group_of(name) or "other weights" for name in names],
+        smallest_change=map_of_interest if case.beside else None, rng=layer,
+    )  # fmt: skip
+
+
+def judged_table(monitor, sentences, errors, layers=range(LAYERS), cases=CASES, others=None):
+    """Return a row for each layer and way to quantise it; `others` are sentences that the monitor does not read."""
+    rows, index = [], []
+    for case in cases:
+        for layer in layers:
+            found = judge(monitor, sentences, errors, case, layer)
+            moved = [] if others is None else [_embedding_shift(monitor, others, case, layer)]
+            shifts = (found.predicted, found.actual, 100.0 * found.linear_up_to)
+            beside = found.verdict.power if case.beside else np.nan
+            rows.append([*shifts, found.power, aimed(found), beside, found.outcome.name, *moved])
+            index.append((case.name, layer))
+    columns = ["predicted", "actual", "linear up to, %", "power", "power, aimed", "power of 1 %", "verdict"]
+    extra = [] if others is None else ["elsewhere"]
+    return DataFrame(rows, index=MultiIndex.from_tuples(index, names=["int8", "layer"]), columns=columns + extra)
+
+
+def _embedding_shift(monitor, others, case, layer):
+    """Return how far embeddings of other sentences move, over what bfloat16 moves them, root mean square."""
+    tokens = monitor.tokens(others)
+    state = quantised(monitor.model, case.part.format(layer), case.per_channel)
+    with torch.no_grad():
+        exact = embedding(monitor.model, tokens)
+        moved = torch.func.functional_call(
+            _Embedded(monitor.model), {f"model.{k}": v for k, v in state.items()}, tokens
+        )
+    return float((moved - exact).norm() / monitor.embedding_noise(others))
+
+
+class _Embedded(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens):
+        return embedding(self.model, tokens)
+
+
+def ranked(monitor, sentences, errors):
+    """Return the squared shift that each sentence adds for a random change of one layer's query and key.
+
+    The noise of sentences is independent, so that squared shifts add up: no search is needed.
+    """
+    found = sensitivity(monitor, sentences, errors["bfloat16"], ("query/key",))
+    squares = _squares_by_input(found)
+    typical = np.square(list(typical_shifts(found, sizes(monitor.model, found.group_names)).values()))
+    return squares / squares.sum() * typical.mean()
+
+
+def power_by_number(gains, topics):
+    """Return the power after each sentence, in the order given."""
+    readings = topics * np.arange(1, len(gains) + 1)
+    return power(np.sqrt(np.cumsum(gains)), readings)
+
+
+def sentences_needed(gains, topics):
+    """Return how many sentences, as good as these on average, would do."""
+    count = np.unique(np.geomspace(len(gains), 1e6, 400).astype(int))
+    enough = power(np.sqrt(count * np.mean(gains)), topics * count) >= POWER
+    return int(count[np.argmax(enough)]) if enough.any() else None
