@@ -71,6 +71,11 @@ class Whitening:
 
 def norms_of(matrix: Array) -> Array:
     """Return the column norms without overflow or underflow, and without a copy of the matrix."""
+    blocks = (matrix[start : start + _ROWS] for start in range(0, len(matrix), _ROWS))
+    with np.errstate(all="ignore"):
+        squares = sum((np.einsum("ij,ij->j", block, block) for block in blocks), np.zeros(matrix.shape[1]))
+    if ((squares > 1e-200) & (squares < 1e200)).all():
+        return np.asarray(np.sqrt(squares))
     largest = np.maximum(matrix.max(axis=0, initial=0.0), -matrix.min(axis=0, initial=0.0))
     safe = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
     squares = np.zeros(matrix.shape[1])
