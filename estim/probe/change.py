@@ -19,7 +19,7 @@ EPS = float(np.finfo(np.float64).eps)
 _CERTAIN = 1e3
 #: Beyond it no root is sought.
 _FARTHEST = 1e150
-_NEAREST = 1e-12
+_NEAREST = 1e-150
 
 
 @lru_cache(maxsize=64)  # roots of the power ask for the same one dozens of times
@@ -87,16 +87,33 @@ def detectable_shift(degrees: int, power: float, confidence_level: float, noise_
 
 
 def first_reaching(
-    rising: Callable[[float], float], target: float, *, start: float = _NEAREST, rtol: float = 4.0 * EPS
+    rising: Callable[[float], float], target: float, *, start: float | None = None, rtol: float = 4.0 * EPS
 ) -> float:
-    """Return where a rising function of a positive number, from `start` on, reaches the target; infinite if never."""
+    """Return where a rising function of a positive number, from `start` on, reaches the target; infinite if never.
+
+    Zero where all that are sought reach it.
+    """
     from scipy import optimize
 
-    if rising(start) >= target:
+    first = 1.0 if start is None else start
+    reached = rising(first) >= target
+    if reached and start is not None:
         return start
-    low, high = start, max(1.0, 2.0 * start)
-    while rising(high) < target:
-        low, high = high, 2.0 * high
-        if high > _FARTHEST:
-            return math.inf
+    low, high = _bracket(rising, target, first, 0.5 if reached else 2.0)
+    if low == high:
+        return 0.0 if reached else math.inf
+    while high > 4.0 * low:
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (low, middle) if rising(middle) >= target else (middle, high)
     return float(optimize.brentq(lambda place: rising(place) - target, low, high, xtol=1e-14 * high, rtol=rtol))
+
+
+def _bracket(rising: Callable[[float], float], target: float, first: float, step: float) -> tuple[float, float]:
+    """Step away until the target is reached, or is not any more; an end of what is sought twice where neither is."""
+    near, far = first, first * step
+    while (rising(far) >= target) is (step < 1.0):
+        step *= step
+        near, far = far, min(max(far * step, _NEAREST), _FARTHEST)
+        if near == far:
+            break
+    return min(near, far), max(near, far)

@@ -47,7 +47,7 @@ class EquivalenceTest:
         """Return the largest probability of so small a z'z when the shift is at least the margin; 1 for no margin."""
         from scipy import stats
 
-        if self.degrees == 0 or not (self.shifts > 0.0).any():
+        if not (self.shifts > 0.0).any():
             return 1.0
         margins = self.shifts[np.isfinite(self.shifts)]
         # Beyond that the probability is 0 to the last bit, and squares would overflow.
@@ -55,6 +55,8 @@ class EquivalenceTest:
         share = len(margins) / len(self.shifts)  # an infinite shift is never overlooked
         if not len(margins):
             return 0.0
+        if self.degrees == 0:
+            return share
         if self.degrees == 1:
             beyond = math.sqrt(statistic) - margins
             known = math.isinf(self.noise_degrees)
@@ -90,7 +92,7 @@ class EquivalenceTest:
         from scipy import stats
 
         if self.degrees == 0:
-            return 0.0
+            return float(self.p_value(0.0) <= self.level)
         if math.isinf(self.noise_degrees):
             return float(stats.chi2.cdf(min(critical, self.limit()), self.degrees))
         low, high = _likely_variances(self.noise_degrees)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from estim.probe.change import change_p_value, change_powers, critical_value, first_reaching
 from estim.probe.equivalence import EquivalenceTest
 from estim.probe.margin import Margin, margin_of
-from estim.probe.observed import Observation, noise_factor, noiseless_movement, observe, whiten
+from estim.probe.observed import Observation, noise_factor, noiseless_movement, observe, rounding_note, whiten
 from estim.probe.planning import Repeats, Situation
 from estim.probe.verdict import Outcome, Verdict
 from estim.probe.words_of_verdict import Said, prescribe, reason_for
@@ -44,6 +44,8 @@ class Projected:
     noise_scale: float = 1.0
     certain: bool = False
     """Whether a reading without noise moved."""
+    known: int = 0
+    """Directions resolved by readings without noise."""
     largest: tuple[int, ...] = ()
     """The readings that moved most."""
 
@@ -71,7 +73,7 @@ def judge(
         seen.count,
         confidence_level=confidence_level,
         power=power,
-        notes=seen.notes,
+        notes=(*seen.notes, *rounding_note(found, seen, certain=bool(np.isinf(margin.shifts).any()))),
     )
 
 
@@ -113,7 +115,7 @@ def project(found: "Sensitivity", seen: Observation, in_noise: float) -> Project
     return Projected(
         statistic=statistic, degrees=len(along), residual=residual,
         residual_degrees=noisy - len(along), noise_degrees=seen.noise_degrees, noise_scale=seen.noise_scale,
-        certain=noiseless_movement(found, seen),
+        certain=noiseless_movement(found, seen), known=found.resolved - len(along),
         largest=tuple(int(i) for i in np.argsort(-size, kind="stable")[:3] if size[i] > 0.0),
     )  # fmt: skip
 
@@ -218,10 +220,10 @@ def _needed(situation: Situation, repeats: Repeats) -> dict[str, Any]:
 
 
 def _detectable(situation: Situation) -> float:
-    if not (situation.shifts > 0.0).any() or not situation.degrees:
-        return math.inf
     if np.isinf(situation.shifts).all():
         return 0.0
+    if not (situation.shifts > 0.0).any() or not situation.degrees:
+        return math.inf
     return first_reaching(situation._short().detected, situation.power)
 
 

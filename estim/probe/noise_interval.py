@@ -8,7 +8,6 @@ while A_k(D sqrt(q) / v) > sqrt(q) / D, where A_k = I_{k/2} / I_{k/2-1}. As A_k 
 at v = D sqrt(q) / A_k^-1(sqrt(q) / D), and falls throughout for q >= D^2.
 """
 
-import math
 from functools import lru_cache
 
 import numpy as np
@@ -47,7 +46,7 @@ def likeliest_variance(statistics: Array, degrees: int, margins: Array, interval
     """Return the variance in an interval at which so small a shift is likeliest."""
     lengths = np.sqrt(statistics)
     variances = np.full(margins.shape, interval[0])
-    inside = (0.0 < lengths) & (lengths < margins)
+    inside = (lengths > 0.0) & (lengths < margins)
     ratio, product = lengths[inside] / margins[inside], lengths[inside] * margins[inside]
     rising = _bessel_ratio(product / interval[1], degrees) >= ratio
     place = np.full(ratio.shape, interval[1])

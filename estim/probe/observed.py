@@ -188,6 +188,17 @@ def whiten(found: "Sensitivity", shifts: Array) -> Array:
     return np.asarray((found.whitening * shifts.T).T)
 
 
+def rounding_note(found: "Sensitivity", seen: Observation, *, certain: bool) -> tuple[str, ...]:
+    """Say how far readings before and after are rounded, where a change is certain but for that, or noise is less."""
+    largest = float(seen.rounding.max(initial=0.0))
+    noiseless = len(found.noiseless) > 0 or (found.whitening.ndim == 1 and bool((found.whitening == 0.0).any()))
+    beyond = bool((np.abs(whiten(found, seen.rounding)) > 1.0).any())
+    if largest == 0.0 or not (beyond or (certain and noiseless)):
+        return ()
+    what = "which is more than some of their noise" if beyond else "which is all that a reading without noise may move"
+    return (f"By rounding, readings before and after may differ by up to {largest:.3g}, {what}.",)
+
+
 def noiseless_movement(found: "Sensitivity", seen: Observation) -> bool:
     """Whether a reading, or a combination of them, that has no noise moved by more than rounding."""
     if found.whitening.ndim == 1:

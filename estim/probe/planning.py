@@ -61,18 +61,19 @@ class Situation:
             return 0.0
         short = self._short()
         factor = first_reaching(short.detected, self.power)
-        if math.isinf(factor) or short.equivalent(factor) >= self.power:
+        if factor == 0.0 or math.isinf(factor) or short.equivalent(factor) >= self.power:
             return factor
         # The probability itself is known to no more with estimated noise.
         exact = math.isinf(self.noise_degrees)
         return first_reaching(short.equivalent, self.power, start=factor, rtol=4.0 * EPS if exact else 1e-7)
 
     def _possible(self) -> bool:
-        return self.degrees > 0 and bool((self.shifts > 0.0).any()) and self.power < self.most()
+        seen = self.shifts > 0.0 if self.degrees else np.isinf(self.shifts)
+        return bool(seen.any()) and self.power < self.most()
 
     def most(self) -> float:
         """Return the largest probability of EQUIVALENT that any factor reaches: no false alarm must intervene."""
-        return (1.0 - self.level) * (1.0 - self.residual_level)
+        return (1.0 - self.level if self.degrees else 1.0) * (1.0 - self.residual_level)
 
     def _short(self) -> "Situation":
         if len(self.shifts) <= _QUANTILES:

@@ -148,7 +148,7 @@ class Verdict(Record):
         means = [
             change_powers(size * self.shifts, self.degrees, self.level, self.noise_degrees).mean()
             if size
-            else self.level
+            else self.level * (self.degrees > 0)
             for size in factors.ravel()
         ]
         return np.reshape(means, factors.shape)

@@ -62,6 +62,8 @@ def _draw_distributions(axes: Any, result: "Verdict") -> None:
 
 def _not_drawn(result: "Verdict") -> str:
     """Say why there are no distributions to draw; empty where there are."""
+    if np.isinf(result.shifts).all():
+        return "a reading without noise sees the smallest change for certain"
     if result.degrees == 0:
         own = math.isfinite(result.critical_value)
         return "a user's own rule: its rates are in the summary" if own else "nothing is resolved"

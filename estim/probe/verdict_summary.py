@@ -35,7 +35,7 @@ def facts_of(result: "Verdict") -> list[tuple[str, str]]:
         ("False-alarm rate:", _with_error(result.false_alarm_rate, result.false_alarm_se)),
         ("Equivalence p-value:", f"{number(result.equivalence_p_value)} (level {1.0 - result.confidence_level:.3g})"),
     ]
-    if result.degrees == 0:  # a user's own rule, or nothing resolved
+    if result.degrees == 0 and not np.isinf(result.shifts).any():  # a user's own rule, or nothing resolved
         return facts
     return [
         *facts,
@@ -48,6 +48,8 @@ def facts_of(result: "Verdict") -> list[tuple[str, str]]:
 def _noise(result: "Verdict") -> str:
     if result.sigma_factor == 0.0:
         return "none is low enough"
+    if result.sigma_factor == np.inf:
+        return "any is low enough"
     return f"{number(result.sigma_factor)} times the present one, at most"
 
 

@@ -73,7 +73,7 @@ def _figure(statistic: float, degrees: int, noise_degrees: float) -> str:
 
 def _blind(said: Said) -> str:
     margin = said.margin
-    if not said.observed.degrees:
+    if not said.observed.degrees and not said.observed.known:
         return "Nothing is resolved: no reading depends on a parameter by more than the error of the Jacobian."
     if margin.gauge:
         return f"{_capital(margin.words)} is a gauge: the same function on all inputs. There is nothing to see."

@@ -97,6 +97,41 @@ class TestOutcome:
         assert found.judge(still + 1e200, smallest_change=1e200).outcome is Outcome.CHANGED
         assert "hardly moves" in found.judge(still, smallest_change=1e-300).prescription
 
+    def test_what_only_readings_without_noise_see_is_believed_when_they_stand_still(self):
+        found = Sensitivity.from_jacobian([[1.0, 0.0], [1.0, 0.0]], [0.0, 1.0], names=["a", "b"])
+        verdict = found.judge([0.0, 0.3], smallest_change={"a": 0.1})
+        assert verdict.outcome is Outcome.EQUIVALENT
+        assert (verdict.power, verdict.equivalence_p_value, verdict.repeats_needed) == (1.0, 0.0, 1)
+        assert (verdict.sigma_factor, verdict.detectable_factor) == (math.inf, 0.0)
+        assert verdict.equivalence_probability == pytest.approx(0.95)
+        assert list(verdict.power_at([0.0, 0.5])) == [0.0, 1.0]
+        assert "any is low enough" in str(verdict.summary())
+        assert found.judge([1e-9, 0.3], smallest_change={"a": 0.1}).outcome is Outcome.CHANGED
+        hidden = found.judge([0.0, 0.3], smallest_change={"b": 0.1})
+        assert hidden.outcome is Outcome.BLIND
+        assert "can hide where these readings see nothing" in hidden.reason
+        assert (hidden.repeats_needed, hidden.detectable_factor) == (None, math.inf)
+
+    def test_rounding_of_readings_without_noise_is_said(self):
+        found = Sensitivity.from_jacobian([[1.0]], [0.0])
+        large, small = (found.judge((np.array([y]), np.array([y])), smallest_change=0.1) for y in (1e16, 1.0))
+        assert any("rounding" in note and "8.88" in note for note in large.notes)
+        assert any("rounding" in note and "8.88e-16" in note for note in small.notes)
+        assert not found.judge([0.0], smallest_change=0.1).notes
+
+    def test_rounding_beyond_the_noise_is_said(self):
+        found = Sensitivity.from_jacobian([[1.0]], 1e-3)
+        for before, said in ((1e14, True), (1.0, False)):
+            verdict = found.judge((np.array([before]), np.array([before])), smallest_change=0.1)
+            assert any("rounding" in note for note in verdict.notes) is said
+
+    @pytest.mark.parametrize("size", [1e-140, 1e-20, 1e20, 1e140])
+    def test_factors_are_no_bracket_s_last_value(self, size):
+        found = Sensitivity.from_jacobian([[1.0]], 1.0)
+        one, other = (found.judge([0.0], smallest_change=[part]) for part in (1.0, size))
+        assert other.detectable_factor * size == pytest.approx(one.detectable_factor, rel=1e-12)
+        assert other.sigma_factor / size == pytest.approx(one.sigma_factor, rel=1e-12)
+
     def test_noiseless_combinations_of_correlated_readings(self):
         found = Sensitivity.from_jacobian(np.eye(2), [[1.0, 1.0], [1.0, 1.0]])
         assert found.judge([0.3, 0.3], smallest_change=[5.0, 5.0]).outcome is Outcome.EQUIVALENT
