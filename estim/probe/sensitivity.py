@@ -59,7 +59,8 @@ def sensitivity(
     sigma : float, array_like of shape (readings,) or (readings, readings), or scipy.stats.Covariance
         Noise of the readings: one standard deviation, one for each reading (zero is legal), or a covariance.
     params : array_like, or nested dict and list of them
-        Where to linearise, for a callable. Names come from the keys.
+        Where to linearise, for a callable. Names come from the keys. A pytree with arrays of JAX makes the callable one
+        of JAX, which differentiates it: ``model(params, bank)`` in jax.numpy; leaves not of floating point are held.
     jac : callable, optional
         ``jac(params, bank) -> d readings / d params``, (readings, parameters).
     symmetry : array_like, shape (parameters, symmetries), optional
@@ -73,6 +74,7 @@ def sensitivity(
     names, groups : sequence of str, (parameters,), optional
         In place of those found in `params`. Groups of a torch module: "layers", by the path of the module that owns a
         parameter (when left out); one for each of its tensors; or a mapping from group to names of tensors or modules.
+        The latter two are possible for a pytree of JAX, too.
     inputs : array_like of int, (readings,), optional
         Which input each reading belongs to; by default the first axis of the readings.
     rtol, atol : float, optional
@@ -95,12 +97,14 @@ def sensitivity(
     dtype : torch.dtype, optional
         For a torch module: probe a copy of it in this dtype, such as ``torch.float64``.
     keep : int
-        For a large torch module: how many of the strongest, and of the weakest resolved, directions to keep.
+        For a large torch module or function of JAX: how many of the strongest, and of the weakest resolved, directions
+        to keep.
 
     Returns
     -------
     Sensitivity
-        A ModelSensitivity, with tensors in place of single parameters, for a torch module too large for these.
+        A ModelSensitivity, with tensors in place of single parameters, for a torch module or a function of
+        JAX too large for these.
 
     Raises
     ------

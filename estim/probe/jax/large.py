@@ -105,6 +105,9 @@ def _refuse(asked: Asked, symmetry: Any, atol: Any, change: Any) -> None:
         if value is not None:
             msg = f"{argument} must be left out: the model is too large for single parameters; got {value!r:.80}"
             raise ValueError(msg)
+    if not isinstance(asked.keep, int) or asked.keep < 0:
+        msg = f"keep must be a whole number, at least 0; got {asked.keep!r}"
+        raise ValueError(msg)
     if change is not None and (np.ndim(change) or not 0.0 < float(change) < np.inf):
         msg = f"smallest_change must be one positive number for a model this large; got {change!r:.80}"
         raise ValueError(msg)

@@ -1,5 +1,6 @@
 """The readings of a JAX function: called with arrays of the right kind, and what goes wrong put in a sentence."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,7 +79,8 @@ def coarsest_of(output: Any) -> float:
 
 def require_kept(function: Function, bank: Any) -> None:
     """Refuse a function that deletes its arguments; raises ValueError. It is called with copies of them."""
-    with precision(function.tree.double):
+    with precision(function.tree.double), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of arguments that are donated in vain
         given = jax.tree_util.tree_map(_copied, (function.tree.rebuild(function.tree.leaves), bank))
         try:
             function.function(*given)
