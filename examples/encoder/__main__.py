@@ -51,14 +51,14 @@ def run(quick=False):
         "gains": gains,
         "extra": [(candidates[k], float(gains[len(bank) + k])) for k in extra],
         "seen after": seen_table(monitor, after, after),
-        "judged after": judged_table(monitor, longer, errors, layers, [c for c in cases if c.beside]),
+        "judged after": judged_table(monitor, longer, errors, layers[::2], [c for c in cases if c.beside]),
         "as given": power_by_number(gains, topics),
         "best first": power_by_number(-np.sort(-gains), topics),
         "sentences needed": sentences_needed(gains, topics),
         "needed": (needed(found.readings), needed(after.readings)),
         "scales": scales,
-        "with": scaling.largest_of_each_layer(monitor, monitor.model, bank[:4], scales),
-        "without": scaling.largest_of_each_layer(monitor, plain, bank[:4], scales),
+        "with": scaling.largest_of_each_layer(monitor, monitor.model, bank[:3], scales),
+        "without": scaling.largest_of_each_layer(monitor, plain, bank[:3], scales),
         "stack": scaling.small_stack(),
     }
 

@@ -90,16 +90,20 @@ def _on_candidates(results):
 
 
 def _on_more_sentences(results):
-    before = results["judged"][results["judged"]["power of 1 %"].notna()]
+    before = results["judged"].loc[results["judged after"].index]
     after, count = results["judged after"], results["sentences needed"]
     enough = f"about {count:,} sentences as good as these would do" if count else "no number of them would do"
-    changed = int((after["verdict"] != before["verdict"]).sum())
+    judged, changed = (
+        ", ".join(str(layer) for _, layer in after.index),
+        int((after["verdict"] != before["verdict"]).sum()),
+    )
+    aimed = [rows["power, aimed"].mean() for rows in (before, after)]
     return (
         f"With the {len(results['extra'])} best candidates a shift of {results['needed'][1]:.1f} is needed, and the "
         f"bank is blind to {_blind(results['seen after'])}. The shift grows as the square root of the number of "
         f"sentences, what it must exceed as the fourth root: for query and key {enough}. "
-        f"Judged again, {changed} of {len(after)} verdicts on int8 query and key change; the power of the aimed "
-        f"test rises from {before['power, aimed'].mean():.2f} to {after['power, aimed'].mean():.2f} on average."
+        f"Judged again (layers {judged}), {changed} of {len(after)} verdicts on int8 query and key change; the power "
+        f"of the aimed test rises from {aimed[0]:.2f} to {aimed[1]:.2f} on average."
     )
 
 

@@ -9,7 +9,7 @@ from monitor import LAYERS, group_of, watched
 import estim
 from estim.attention import Layer, Network
 
-SCALES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+SCALES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
 
 
 class WithoutResidual(torch.nn.Module):
