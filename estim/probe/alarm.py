@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from estim.probe.arguments import real_number, reals
 from estim.probe.judge import check_power, judge
-from estim.probe.margin import Margin, margin_of
+from estim.probe.margin import Margin, margin_of, uncertain
 from estim.probe.observed import noise_factor, observe, shift_or_pair
 from estim.probe.verdict import Outcome, Verdict
+from estim.probe.words_of_verdict import advice_for_the_unseen
 from estim.streams import Seed, generator
 
 if TYPE_CHECKING:
@@ -198,6 +199,9 @@ def _observed(found: "Sensitivity", chosen: _Statistic, observed: Any, baseline:
 def _one_change(found: "Sensitivity", smallest_change: Any) -> Margin:
     margin = margin_of(found, smallest_change, np.random.default_rng(0))
     if not margin.single or margin.change is None:
+        if margin.gauge:
+            msg = f"smallest_change, {margin.words}, is a gauge: the same function on all inputs"
+            raise ValueError(msg)
         msg = "smallest_change must be one change beside a threshold: a vector, names, or two sets of parameters"
         raise ValueError(msg)
     return margin
@@ -209,7 +213,10 @@ def _exact(
     from scipy import stats
 
     gradient, deviation = _gradient(found, weights)
-    moved, deviation = float(gradient @ np.asarray(margin.change)), deviation * noise
+    moved = float(gradient @ np.asarray(margin.change))
+    if abs(moved) <= uncertain(found, np.asarray(margin.change)) * deviation:
+        moved = 0.0  # no more than the Jacobian's error
+    deviation *= noise
     none, changed = stats.norm(0.0, deviation), stats.norm(moved, deviation)
     return _Rates(
         float(none.sf(threshold)), 0.0, float(changed.sf(threshold)), 0.0, float(none.sf(value)),
@@ -234,6 +241,8 @@ def _simulated(
     back, values = _unwhitening(found), found.singular_values[: found.resolved]
     known = np.isinf(values)
     along = found.directions[: found.resolved] @ np.asarray(margin.change)
+    if not margin.shifts.any():
+        along[:] = 0.0  # what is left of a change that is not seen is rounding
     if known.any() and np.abs(along[known]).max() > 0.0:
         msg = "smallest_change moves a reading without noise: it is seen for certain, by any statistic of that reading"
         raise ValueError(msg)
@@ -304,6 +313,10 @@ def _in_words(
     else:
         reason = f"{silence}, and {against}; yet with that change a statistic as small has probability "
         reason += f"{rates.equivalence_p_value:.2g}, above {alarm:.3g}."
+    if margin.gauge:
+        return reason, "Nothing: ask for a change that is one."
+    if margin.unseen:
+        return reason, advice_for_the_unseen(margin)
     return reason, "Lower the threshold at the price of false alarms, or judge by all readings: leave out statistic."
 
 

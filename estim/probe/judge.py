@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import real_number
 from estim.probe.change import change_p_value, change_powers, critical_value, first_reaching
 from estim.probe.equivalence import EquivalenceTest
 from estim.probe.margin import Margin, margin_of
@@ -80,6 +81,7 @@ def judge(
 def check_power(power: float, confidence_level: float) -> None:
     """Refuse what is no probability, and a power that the test has without any change."""
     for name, value in (("confidence_level", confidence_level), ("power", power)):
+        real_number(value, name)
         if not 0.0 < value < 1.0:
             msg = f"{name} must lie between 0 and 1; got {value!r}"
             raise ValueError(msg)

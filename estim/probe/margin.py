@@ -69,11 +69,14 @@ def margin_of(found: "Sensitivity", smallest: Any, rng: np.random.Generator) -> 
         norm = _norm(found, smallest)
         drawn = rng if smallest.case == "typical" else None
         return _of_set(found, str(smallest), smallest.size, norm, drawn, smallest.group)
-    return _of_one(found, _difference(found, smallest))
+    delta = _difference(found, smallest)
+    if delta is None:
+        return Margin("the change between these networks", np.zeros(1), None, gauge=True, single=True)
+    return _of_one(found, delta)
 
 
-def _difference(found: "Sensitivity", smallest: Any) -> Array:
-    """Return one change: given, or the difference of two sets of parameters."""
+def _difference(found: "Sensitivity", smallest: Any) -> Array | None:
+    """Return one change: given, or the difference of two sets of parameters; None for networks that are the same."""
     pair = isinstance(smallest, tuple) and len(smallest) == 2 and not any(isinstance(x, Real) for x in smallest)
     if not pair:
         return found._vector(smallest, "smallest_change")
@@ -81,7 +84,10 @@ def _difference(found: "Sensitivity", smallest: Any) -> Array:
     if before.shape != after.shape:
         msg = f"smallest_change, two sets of parameters, must be alike; got {before.size} and {after.size} numbers"
         raise ValueError(msg)
-    return found._vector(after - before, "smallest_change")
+    from estim.probe.pair_of_networks import change_between, comparable
+
+    delta = change_between(*smallest) if comparable(*smallest) else after - before
+    return None if delta is None else found._vector(delta, "smallest_change")
 
 
 def _flat(params: Any) -> Array:
@@ -101,7 +107,7 @@ def _of_one(found: "Sensitivity", delta: Array) -> Margin:
     scaled = found.scale * delta
     length = float(norms_of(scaled[:, None])[0])
     shift = found.shift(delta)
-    if shift > _uncertain(found, delta):
+    if shift > uncertain(found, delta):
         return Margin(words, np.array([shift]), delta, single=True)
     hidden = scaled - _projected(scaled, found.scaled_directions[: found.resolved])
     besides_gauge = hidden - _projected(hidden, _span(_rows(found, "gauge") * found.scale))
@@ -189,7 +195,7 @@ def _of_set(
     inverse = _inverse(found, where) if basis is None else None
     value, vector = least(matrix if basis is None else matrix @ basis, inverse)
     change = size * where.change(vector if basis is None else basis @ vector, len(members))
-    if size * value <= _uncertain(found, change):
+    if size * value <= uncertain(found, change):
         return Margin(words, np.zeros(1), change, _phrases(found, (change * found.scale)[None, :]), unresolved=True)
     from estim.probe.words import phrase
 
@@ -199,7 +205,7 @@ def _of_set(
     return Margin(words, np.array([size * value]), change, hardest=hardest)
 
 
-def _uncertain(found: "Sensitivity", change: Array) -> float:
+def uncertain(found: "Sensitivity", change: Array) -> float:
     """Return what the Jacobian's own error may move along a change: no shift to count on."""
     length = float(norms_of((found.scale * change)[:, None])[0])
     return found.resolution * length if np.isfinite(found.resolution) else np.inf

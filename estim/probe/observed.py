@@ -78,12 +78,25 @@ def observe(found: "Sensitivity", observed: Any, baseline: str, absolute_sigma: 
 def shift_or_pair(found: "Sensitivity", observed: Any) -> tuple[Side, ...]:
     """Return the one side that a shift is, or the readings before and after."""
     if isinstance(observed, tuple) and len(observed) == 2 and np.ndim(observed[0]) and np.ndim(observed[1]):
+        if found.repeats > 1:
+            _require_clear(found, observed)
         return tuple(_side(found, part) for part in observed)
     side = _side(found, observed)
     if side.repeated:
         msg = f"observed_shift must have shape ({found.readings},), or be a tuple (before, after); got repeats of it"
         raise ValueError(msg)
     return (side,)
+
+
+def _require_clear(found: "Sensitivity", pair: tuple[Any, Any]) -> None:
+    """Refuse one row, which is one repeat or the average of the record's."""
+    for part in pair:
+        if np.ndim(part) > 1 and len(part) == 1:
+            msg = (
+                f"observed_shift has one row, of shape {np.shape(part)}: averaged over the record's {found.repeats} "
+                "repeats it must have shape (readings,); one repeat alone needs a record made with repeats=1"
+            )
+            raise ValueError(msg)
 
 
 def _side(found: "Sensitivity", values: Any) -> Side:

@@ -40,7 +40,9 @@ class Outcome(StrEnum):
 class Verdict(Record):
     """Whether the model changed, is equivalent, or could have changed unseen.
 
-    Shifts are in standard deviations of the noise of the observed difference.
+    Shifts are in standard deviations of the noise of the observed difference. What a change shifts is known to first
+    order: for changes so large that the model bends, see `estim.linearity` and, for two given models,
+    `estim.judge_models`.
     """
 
     outcome: Outcome
@@ -58,7 +60,7 @@ class Verdict(Record):
     degrees: int
     """Its degrees of freedom."""
     p_value: float
-    """Of the change test: so large a statistic though nothing changed. NaN for a user's rule."""
+    """So large a statistic though nothing changed, by the change test or the user's rule."""
     residual_statistic: float
     """The same of what no change of the parameters can do, to first order."""
     residual_degrees: int

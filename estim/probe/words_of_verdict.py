@@ -117,11 +117,7 @@ def _for_the_blind(said: Said) -> str:
     if margin.gauge:
         return "Nothing: ask for a change that is one."
     if margin.unseen or not said.observed.degrees:
-        inputs = margin.null or margin.beyond > 0
-        advice = ["Other inputs may show it; repeats cannot."] * inputs
-        unresolved = (margin.unresolved and not margin.beyond) or not said.observed.degrees
-        advice += ["More digits, better derivatives or other inputs may show it; repeats cannot."] * unresolved
-        return " ".join(advice)
+        return advice_for_the_unseen(margin, nothing=not said.observed.degrees)
     if said.wanted >= said.most:
         return (
             f"Impossible, because a power of {said.wanted:g} exceeds {said.most:.4g}, how often no false alarm "
@@ -137,6 +133,14 @@ def _for_the_blind(said: Said) -> str:
         f"{said.repeats_needed} repeats{side} in place of {said.count}, or {noise}: then silence is believed with "
         f"probability {said.wanted:g}."
     )
+
+
+def advice_for_the_unseen(margin: Margin, *, nothing: bool = False) -> str:
+    """Return what may show a change that is not seen; `nothing` where no change is."""
+    advice = ["Other inputs may show it; repeats cannot."] * (margin.null or margin.beyond > 0)
+    unresolved = (margin.unresolved and not margin.beyond) or nothing
+    advice += ["More digits, better derivatives or other inputs may show it; repeats cannot."] * unresolved
+    return " ".join(advice)
 
 
 def _why_not(said: Said) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import estim
 from estim import Outcome, Sensitivity
 
 #: Standard errors allowed between a simulation and the truth: false alarm 6.3e-5.
@@ -134,6 +135,20 @@ class TestAnyRule:
 def test_bad_rules_are_refused(found, options, message):
     with pytest.raises(ValueError, match=message):
         found.judge(np.zeros(8), **{"smallest_change": {"a": 1.0}, **options})
+
+
+@pytest.mark.parametrize("statistic", [[1.0, 1.0, 1.0], lambda shift: float(np.abs(shift).max())])
+@pytest.mark.parametrize("size", [0.5, 1e16])
+def test_a_change_that_is_not_seen_moves_no_rule_by_its_rounding(statistic, size):
+    found = estim.sensitivity(
+        lambda p, x: (p["a"] + p["b"]) * x, np.array([1.0, 2.0, 3.0]), 0.1, params={"a": 1.0, "b": 2.0}
+    )
+    verdict = found.judge(
+        [0.05, 0.0, 0.0], smallest_change={"a": size, "b": -size}, statistic=statistic, threshold=0.3, rng=0
+    )
+    assert verdict.outcome is Outcome.BLIND
+    assert verdict.power == verdict.false_alarm_rate
+    assert verdict.prescription == "More digits, better derivatives or other inputs may show it; repeats cannot."
 
 
 def test_a_statistic_of_readings_without_noise_is_refused():

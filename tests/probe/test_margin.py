@@ -192,6 +192,13 @@ class TestTypicalCase:
         assert typical.outcome is Outcome.EQUIVALENT
 
 
+def in_other_factors(net, turn):
+    """The same function, with other queries and keys in the first layer."""
+    first, *others = net.layers
+    turned = Layer(first.float64[0] @ turn, first.float64[1] @ np.linalg.inv(turn).T, first.float64[2])
+    return Network([turned, *others])
+
+
 class TestTwoSetsOfParameters:
     def test_nested_parameters(self):
         def model(p, t):
@@ -206,6 +213,24 @@ class TestTwoSetsOfParameters:
         other = net.with_parameters(net.parameters * 1.01)
         found = estim.sensitivity(net, bank, 0.01)
         assert shifts(found, (net, other)) == pytest.approx(found.shift(0.01 * net.parameters))
+
+    def test_networks_that_write_the_same_function_differ_by_nothing(self):
+        net, bank = network()
+        found = estim.sensitivity(net, bank, 0.01)
+        turn = np.array([[2.0, 1.0], [0.0, 1.0]])
+        assert found.shift(in_other_factors(net, turn).parameters - net.parameters) > 100.0  # linearised, it is large
+        for turned in (turn, turn / 3.0, np.eye(2) * (1.0 + 1e-4)):
+            verdict = found.judge(np.zeros(found.readings), smallest_change=(net, in_other_factors(net, turned)))
+            assert verdict.outcome is Outcome.BLIND
+            assert "the same function on all inputs" in verdict.reason
+            assert verdict.power <= verdict.false_alarm_rate
+
+    def test_a_change_written_in_other_factors_is_the_same_change(self):
+        net, bank = network()
+        found = estim.sensitivity(net, bank, 0.01)
+        changed = net.with_parameters(net.parameters * (1.0 + 1e-6 * np.arange(len(net.parameters))))
+        turned = in_other_factors(changed, np.array([[2.0, 1.0], [0.0, 1.0]]))
+        assert shifts(found, (net, turned)) == pytest.approx(shifts(found, (net, changed)), rel=1e-3)
 
     def test_two_numbers_are_one_change_of_two_parameters(self):
         found = Sensitivity.from_jacobian(np.eye(2), 1.0)

@@ -413,10 +413,20 @@ def test_bad_arguments_are_refused(linear, options, message):
         ((np.zeros((3, 12)), np.zeros(12)), "pass baseline='noisy'"),
     ],
 )
-def test_one_row_is_one_repeat_or_an_average(linear, shift, message):
-    pass
-
-
 def test_bad_shifts_are_refused(linear, shift, message):
     with pytest.raises(ValueError, match=message):
         linear.judge(shift, smallest_change=1.0)
+
+
+@pytest.mark.parametrize("pair", [(np.zeros((1, 3)), np.zeros(3)), (np.zeros(3), np.zeros((1, 3)))])
+def test_one_row_may_be_a_repeat_or_an_average(pair):
+    message = r"one row, of shape \(1, 3\): averaged over the record's 10 repeats it must have shape \(readings,\)"
+    with pytest.raises(ValueError, match=message):
+        Sensitivity.from_jacobian(np.eye(3), 1.0, repeats=10).judge(pair, smallest_change=1.0)
+    alone = Sensitivity.from_jacobian(np.eye(3), 1.0).judge(pair, smallest_change=1.0)
+    assert alone.smallest_shift == pytest.approx(1.0)
+
+
+def test_text_is_no_power(linear):
+    with pytest.raises(TypeError, match="power must be a real number; got 'high'"):
+        linear.judge(np.zeros(12), smallest_change=1.0, power="high")
