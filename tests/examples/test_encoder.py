@@ -66,7 +66,7 @@ def test_typical_shifts_are_those_of_random_changes_that_are_made(parts, results
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         start = monitor.scores(monitor.model, tokens)
-        for _ in range(24):
+        for _ in range(80):
             draws = {name: torch.randn(state[name].shape, generator=generator) for name in members}
             size = study.SIZE * norm / sum(float(draw.square().sum()) for draw in draws.values()) ** 0.5
             held = {name: state[name].clone() for name in members}
@@ -117,10 +117,12 @@ def test_residuals_decide_how_sensitivity_vanishes(parts, results):
 
 
 def test_a_small_stack_has_the_contact_orders(parts, results):
-    _, found, twin, exact = results["stack"]
+    scales, found, twin, exact = results["stack"]
     assert exact.counts == {1: 8, 5: 8}
     table = parts["tables"].tables(results)[parts["tables"].STACK]
-    np.testing.assert_allclose(table["slope, torch"], exact.orders, atol=0.02)
+    assert np.rint(table["slope, torch"]).astype(int).tolist() == list(exact.orders)
+    certified = np.log(twin[-2, :16] / twin[-1, :16]) / np.log(scales[-2] / scales[-1])
+    np.testing.assert_allclose(table["slope, torch"], certified, atol=1e-4)
     np.testing.assert_allclose(found[-1, :16], twin[-1, :16], rtol=1e-4)
 
 
