@@ -1,5 +1,6 @@
 """The verdict on a shift of the readings of a model too large for single parameters."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from estim.probe.matrix_free.record import ModelSensitivity
 
 _WORDS = "the change that shifts the readings as given"
+_TOP_NOTE = (
+    "Only the shift along the {count} strongest directions was tested: what moves the readings elsewhere may be the "
+    "model's or not, and is not judged."
+)
 
 
 def judge_shift(
@@ -33,7 +38,11 @@ def judge_shift(
     shift = found.shift(smallest_shift)
     hidden = {} if shift > 0.0 else {"unseen": (_WORDS,), "unresolved": True}
     margin = Margin(_WORDS, np.array([shift]), None, single=True, **hidden)  # type: ignore[arg-type]
+    projected, notes = project(seen, observed, in_noise), observed.notes
+    if found.rest is not None:
+        projected = replace(projected, residual=0.0, residual_degrees=0)
+        notes = (*notes, _TOP_NOTE.format(count=found.resolved))
     return decide(
-        project(seen, observed, in_noise), margin.in_units_of(in_noise), observed.repeats, observed.count,
-        confidence_level=confidence_level, power=power, notes=observed.notes,
+        projected, margin.in_units_of(in_noise), observed.repeats, observed.count,
+        confidence_level=confidence_level, power=power, notes=notes,
     )  # fmt: skip

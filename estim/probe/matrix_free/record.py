@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.matrix_free.rest import Rest
 from estim.probe.record import Status
 from estim.record import Record
 
@@ -27,6 +28,9 @@ class ModelSensitivity(Record):
     It reads like `Sensitivity`, with tensors in place of single parameters. As many directions as there are readings
     can be seen at most; they are the right singular vectors of the whitened Jacobian, all parameters in the units they
     have in the model, and only those asked for are kept. The rest of the parameter space is UNRESOLVED.
+
+    Where readings and parameters are both too many, only the strongest directions are found, and `rest` says what is
+    known of the others: they count as UNRESOLVED, as nobody looked. Of a group by itself only bounds are then known.
     """
 
     names: tuple[str, ...]
@@ -37,7 +41,7 @@ class ModelSensitivity(Record):
     """(tensors,) the group of each."""
     singular_values: Array
     """(directions,) of the whitened Jacobian, descending, per unit of the parameters; 1 / s is the RMSE floor along a
-    direction. As many as readings or parameters, whichever are fewer."""
+    direction. As many as readings or parameters, whichever are fewer; the strongest alone where there is a `rest`."""
     errors: Array
     """(directions,) how far each singular value may be off: rounding, and the Jacobian's own error."""
     status: tuple[Status, ...]
@@ -53,9 +57,10 @@ class ModelSensitivity(Record):
     """(named groups,)."""
     group_table: Array
     """(named groups, 6): parameters, dimension seen, best floor, worst floor, share of information, gauge within (none
-    is known here)."""
+    is known here). Where there is a `rest`: seen at least, best floor at most, worst floor NaN for not known."""
     group_singular_values: Array
-    """(named groups, directions) of each group with the others held fixed; 0 where it has fewer."""
+    """(named groups, directions) of each group with the others held fixed; 0 where it has fewer. None, (named
+    groups, 0), where there is a `rest`."""
     group_resolution: Array
     """(named groups,) what these must exceed."""
     group_share: Array
@@ -84,10 +89,14 @@ class ModelSensitivity(Record):
     """How the spectrum was found, and what that can resolve."""
     notes: tuple[str, ...]
     """What a reader must know before believing a row."""
+    rest: Rest | None = None
+    """What is known of the directions that were not looked for; None where all were."""
 
     def __post_init__(self) -> None:
-        """Make enumeration members of the status words that JSON holds."""
+        """Make enumeration members of the status words that JSON holds, and a record of the rest."""
         object.__setattr__(self, "status", tuple(Status(word) for word in self.status))
+        if isinstance(self.rest, dict):
+            object.__setattr__(self, "rest", Rest.from_dict(self.rest))
         super().__post_init__()
 
     @property
@@ -227,6 +236,9 @@ class ModelSensitivity(Record):
         absolute_sigma: bool = True,
     ) -> "Verdict":
         """Say whether the model changed, is equivalent, or could have changed unseen.
+
+        Where there is a `rest`, only the shift along the directions found is tested, and EQUIVALENT speaks of that
+        part of the change of interest: what moves the readings elsewhere may be the model's or not, and is not judged.
 
         Parameters
         ----------

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
     from estim.probe.matrix_free.record import ModelSensitivity
+    from estim.probe.matrix_free.rest import Rest
 
 _HELPS = {
     Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise, other inputs help.",
     Status.UNRESOLVED: "unresolved: hidden by the derivatives' own error, or beyond the number of readings.",
 }
+_NOT_LOOKED_AT = "unresolved: hidden by the derivatives' own error, or not looked at."
 
 
 def facts(result: "ModelSensitivity") -> list[tuple[str, str]]:
@@ -24,22 +26,36 @@ def facts(result: "ModelSensitivity") -> list[tuple[str, str]]:
     counts = result.counts
     ends = [1.0 / result.singular_values[k] for k in (0, result.resolved - 1)] if result.resolved else []
     return [
-        ("Dimension seen:", f"{result.resolved} of {result.parameters:,}"),
+        ("Dimension seen:", f"{'at least ' if result.rest else ''}{result.resolved} of {result.parameters:,}"),
         ("Directions:", ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)),
         ("Readings, parameters:", f"{result.readings:,}, {result.parameters:,} in {len(result.names)} tensors"),
-        ("RMSE floors:", f"{ends[0]:.4g} to {ends[1]:.4g}" if ends else "none is finite"),
+        ("RMSE floors:", _floors(result, ends)),
         ("Derivatives:", f"{result.derivative}; error {result.jacobian_error:.2e}"),
         ("Resolution:", f"{result.resolution:.2e}"),
     ]
 
 
+def _floors(result: "ModelSensitivity", ends: list[float]) -> str:
+    if not ends:
+        return "not known" if result.rest else "none is finite"
+    return f"{ends[0]:.4g} to {ends[1]:.4g}{', then not known' if result.rest else ''}"
+
+
 def notes(result: "ModelSensitivity") -> list[str]:
     """Return what a reader must know, definitions first."""
+    rest = result.rest
+    helps = _HELPS if rest is None else {**_HELPS, Status.UNRESOLVED: _NOT_LOOKED_AT}
+    unknown = () if rest is None else rest.said(float(np.square(result.singular_values).sum()), len(result.status))
     return [
+        *unknown,
         "best and worst floor: RMSE along the strongest and weakest direction of a group by itself; inf where not all "
         "of its parameters are seen.",
+        *(
+            ("a group by itself was not looked at: it sees at least so many, its best floor is at most that.",)
+            * bool(rest)
+        ),
         f"spectrum: {result.path}.",
-        *(text for status, text in _HELPS.items() if result.counts[status]),
+        *(text for status, text in helps.items() if result.counts[status]),
         *result.notes,
     ]
 
@@ -88,9 +104,12 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
     above.plot(
         np.flatnonzero(shown) + 1, result.singular_values[shown], "o", ms=3.0, color=BLUE, label="all parameters"
     )
-    above.plot([], [], "-", lw=0.6, color=GREY, label="each group alone")
+    if result.rest is None:
+        above.plot([], [], "-", lw=0.6, color=GREY, label="each group alone")
     above.axhspan(0.0, result.resolution, color=BLUE, alpha=0.08, lw=0.0)
     above.axhline(result.resolution, color=BLUE, lw=1.0, ls=":", label="resolution")
+    if result.rest is not None:
+        _draw_rest(above, len(result.singular_values), result.rest, result.resolution)
     if result.smallest_change is not None:
         change = f"floor of the smallest change, {result.smallest_change:g}"
         above.axhline(1.0 / result.smallest_change, color=BLACK, lw=0.8, ls="--", label=change)
@@ -105,6 +124,18 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _draw_rest(axes: Any, count: int, rest: "Rest", resolution: float) -> None:
+    """Hatch where the values that were not looked for may lie."""
+    from estim.plotting import GREY
+
+    edges = [count + 0.5, count + rest.directions + 0.5]
+    label = f"not known: {rest.directions:,} values at or below {rest.bound:.2g}"
+    low = min(resolution, 1e-3 * rest.bound) or 1e-3 * rest.bound
+    axes.fill_between(edges, low, rest.bound, facecolor="none", edgecolor=GREY, hatch="///", lw=0.6, label=label)
+    if rest.directions > 20 * count:
+        axes.set_xscale("log")
 
 
 def write_model_report(result: "ModelSensitivity", path: Any) -> None:

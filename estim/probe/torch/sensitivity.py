@@ -26,6 +26,7 @@ from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
 from estim.probe.torch.streamed import streamed_sensitivity
 from estim.probe.torch.survey import Survey, cost, layout_of, parts_of, survey
+from estim.probe.torch.top import gram_fits, require_independent, strongest_of_module, top_plan
 from estim.probe.torch.untouched import untouched
 
 Array = npt.NDArray[np.float64]
@@ -204,8 +205,12 @@ def _large(
     """Make the record of a module whose Jacobian is not held."""
     _refuse(asked, options)
     noise = noise_of(sigma, seen, options["repeats"], options["repeat_correlation"])
-    layout = layout_of(subject, batches, seen)
-    plan = cost(subject, layout, len(set(subject.parameters.groups)))
+    layout, fits = layout_of(subject, batches, seen), gram_fits(subject, seen)
+    if not fits:
+        require_independent(noise)
+    plan, passes = (
+        (cost(subject, layout, len(set(subject.parameters.groups))), 0) if fits else top_plan(subject, seen, asked.keep)
+    )
     if asked.progress:
         print(plan, file=sys.stderr)
     weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
@@ -213,11 +218,14 @@ def _large(
     if options["rtol"] is not None:
         relative = {name: max(value, float(options["rtol"])) for name, value in relative.items()}
     change = options["smallest_change"]
-    return model_sensitivity(
-        subject, layout, seen, sigma, relative, repeats=options["repeats"],
-        repeat_correlation=options["repeat_correlation"], smallest_change=None if change is None else float(change),
-        inputs=seen.inputs[seen.kept], keep=asked.keep, progress=asked.progress, notes=(plan,),
-    )  # fmt: skip
+    common = {
+        "repeats": options["repeats"], "repeat_correlation": options["repeat_correlation"],
+        "smallest_change": None if change is None else float(change), "inputs": seen.inputs[seen.kept],
+        "keep": asked.keep, "progress": asked.progress,
+    }  # fmt: skip
+    if not fits:
+        return strongest_of_module(subject, batches, seen, noise, relative, plan=(plan, passes), **common)
+    return model_sensitivity(subject, layout, seen, sigma, relative, notes=(plan,), **common)
 
 
 def _relative(

@@ -145,31 +145,25 @@ def layout_of(
 _ALL = 2**62
 
 
-def cost(subject: Subject, layout: Layout, groups: int) -> str:
-    """Return what a pass over the Gram matrix takes, in words.
+def gram_bytes(readings: int, groups: int) -> float:
+    """Return the bytes that the Gram matrices of the groups take."""
+    return 8.0 * float(readings) ** 2 * (2 * groups + 4)
 
-    Raises
-    ------
-    MemoryError
-        When the Gram matrices of the groups do not fit in the memory that is free.
-    """
+
+def cost(subject: Subject, layout: Layout, groups: int) -> str:
+    """Return what a pass over the Gram matrix takes, in words."""
     readings, size = layout.readings, subject.parameters.size
     element = subject.parameters.tensors[0].element_size()
-    gram = 8.0 * readings**2 * (2 * groups + 4)
-    need = gram + layout.held + 2.0 * layout.block
-    if gram > available():
-        msg = (
-            f"the Gram matrices of {groups} groups of {readings} readings take {_bytes(gram)}, and "
-            f"{_bytes(available())} are free: fewer groups (groups=...), inputs or readings take less"
-        )
-        raise MemoryError(msg)
+    need = gram_bytes(readings, groups) + layout.held + 2.0 * layout.block
     return (
         f"path: Gram matrix of {readings} readings, {size} parameters; about {float(readings) ** 2 * size:.1e} "
-        f"operations and {_bytes(need)}, where the whole Jacobian would take {_bytes(float(readings) * size * element)}"
+        f"operations and {in_bytes(need)}, where the whole Jacobian would take "
+        f"{in_bytes(float(readings) * size * element)}"
     )
 
 
-def _bytes(count: float) -> str:
+def in_bytes(count: float) -> str:
+    """Return a number of bytes in words."""
     return f"{count / 2**30:.2g} GiB" if count >= 2**29 else f"{count / 2**20:.2g} MiB"
 
 

@@ -320,12 +320,6 @@ def test_the_cost_is_said_before_the_work_and_a_bar_shown(large, capsys):
     assert "100%" in told
 
 
-def test_grams_that_do_not_fit_are_refused_with_what_takes_less(large, monkeypatch):
-    monkeypatch.setattr("estim.probe.torch.survey.available", lambda: 1e4)
-    with pytest.raises(MemoryError, match=r"^the Gram matrices of 2 groups of 16 readings take .*: fewer groups"):
-        estim.sensitivity(perceptron((3, 8, 2)), inputs(8, 3), 0.1)
-
-
 def test_a_shift_is_judged_as_by_the_record_of_the_whole_jacobian(large, monkeypatch):
     module, bank = perceptron((3, 8, 2)), inputs(30, 3)
     found = estim.sensitivity(module, bank, 0.01)

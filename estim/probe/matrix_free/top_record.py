@@ -1,0 +1,149 @@
+"""The record of a model whose readings and parameters are both too many: its strongest directions, and the rest."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.linalg import LinearOperator
+
+from estim.probe.matrix_free.record import ModelSensitivity
+from estim.probe.matrix_free.top import Top, largest, memory, products_needed, transposed
+from estim.probe.record import Status
+
+Array = npt.NDArray[np.float64]
+
+#: Directions looked for.
+COUNT = 16
+#: Vectors of all parameters held at a time, in double precision: those of products, and of the error's sample.
+_VECTORS = 30
+
+
+def directions_sought(keep: int, readings: int, parameters: int) -> int:
+    """Return how many directions are looked for: fewer than there are."""
+    return max(1, min(max(COUNT, keep), readings - 1, parameters - 1))
+
+
+def top_cost(count: int, readings: int, parameters: int) -> tuple[str, int, float]:
+    """Return the path in words, the least number of passes over the bank, and the bytes that it takes."""
+    size = min(readings, parameters)
+    least, most = products_needed(count, size)
+    need = memory(count, size) + 8.0 * (2 * count * readings + _VECTORS * parameters)
+    said = (
+        f"path: products with the Jacobian for the {count} strongest directions of {readings} readings, {parameters} "
+        f"parameters; {least} to {most} passes over the bank"
+    )
+    return said, least, need
+
+
+def top_sensitivity(
+    matrix: LinearOperator,
+    names: tuple[str, ...],
+    sizes: Sequence[int],
+    groups: tuple[str, ...],
+    relative: dict[str, float],
+    *,
+    scale: Array,
+    derivative: str,
+    repeats: int,
+    repeat_correlation: float,
+    smallest_change: float | None,
+    inputs: npt.NDArray[np.int64],
+    keep: int,
+    notes: tuple[str, ...],
+    left_out: npt.NDArray[np.int64],
+) -> ModelSensitivity:
+    """Return the record from products with the whitened Jacobian.
+
+    Parameters
+    ----------
+    matrix : LinearOperator, shape (M, P)
+    names, sizes, groups
+        (tensors,) names, numbers of parameters and groups.
+    relative : dict of str to float
+        |E|_F / |J|_F of the tensors of each group, and of all under "".
+    scale : ndarray, shape (M,)
+        1 / sd of each reading.
+    keep : int
+        How many of the strongest directions to keep.
+    derivative, repeats, repeat_correlation, smallest_change, inputs, notes, left_out
+        As for `estim.probe.matrix_free.large.model_sensitivity`.
+    """
+    readings, parameters = matrix.shape
+    wide = readings <= parameters
+    count = directions_sought(keep, readings, parameters)
+    top = largest(matrix if wide else transposed(matrix), count)
+    information = float(np.square(top.values).sum()) + top.rest.information + 3.0 * top.rest.information_se
+    errors = {name: value * float(np.sqrt(information)) for name, value in relative.items()}
+    resolution = max(errors[""], top.smallest)
+    rank = int(np.count_nonzero(top.values > resolution))
+    weak = 0 if smallest_change is None else int(np.count_nonzero(top.values[:rank] * smallest_change < 1.0))
+    group_names = tuple(dict.fromkeys(groups))
+    owner = np.array([group_names.index(group) for group in groups])
+    readout, share, kept = _both_sides(matrix, top, rank, (owner, np.asarray(sizes)), keep)
+    table = [
+        _row(top.values[:rank], share[k], int(np.asarray(sizes)[owner == k].sum()), errors[name])
+        for k, name in enumerate(group_names)
+    ]
+    by_input = np.zeros((int(inputs.max()) + 1, rank))
+    np.add.at(by_input, inputs, np.square(readout))
+    status = [Status.SEEN] * (rank - weak) + [Status.WEAK] * weak + [Status.UNRESOLVED] * (len(top.values) - rank)
+    return ModelSensitivity(
+        names=names,
+        sizes=np.array(sizes, dtype=np.int64),
+        groups=groups,
+        singular_values=top.values,
+        errors=top.errors + errors[""],
+        status=tuple(status),
+        resolution=resolution,
+        jacobian_error=errors[""],
+        input_share=by_input,
+        group_names=group_names,
+        group_table=np.array(table),
+        group_singular_values=np.zeros((len(group_names), 0)),
+        group_resolution=np.array([errors[name] for name in group_names]),
+        group_share=share,
+        kept=np.arange(len(kept)),
+        directions=kept if len(kept) else None,
+        readings=readings,
+        left_out=left_out,
+        whitening=scale,
+        readout=readout,
+        repeats=repeats,
+        repeat_correlation=float(repeat_correlation),
+        smallest_change=smallest_change,
+        derivative=derivative,
+        path="Lanczos iteration on products with the Jacobian and its transpose; no Gram matrix, no Jacobian",
+        notes=tuple(dict.fromkeys(notes)),
+        rest=top.rest,
+    )
+
+
+def _both_sides(matrix: LinearOperator, top: Top, rank: int, tensors: Any, keep: int) -> tuple[Array, Array, Array]:
+    """Return left singular vectors (M, rank), shares of groups (groups, rank) and the kept right ones (kept, P).
+
+    One right vector is held at a time, but for those kept, where parameters are more than readings.
+    """
+    owner, sizes = tensors
+    readings, parameters = matrix.shape
+    wide = readings <= parameters
+    readout, share = np.empty((readings, rank)), np.zeros((int(owner.max()) + 1, rank))
+    kept = np.empty((min(keep, rank), parameters))
+    for k in range(rank):
+        right = matrix.rmatvec(top.vectors[:, k]) if wide else top.vectors[:, k]
+        right = right / np.linalg.norm(right)
+        readout[:, k] = top.vectors[:, k] if wide else matrix.matvec(right)
+        share[:, k] = np.bincount(np.repeat(owner, sizes), np.square(right), len(share))
+        if k < len(kept):
+            kept[k] = right
+    if not wide and rank:  # orthonormal but for the residual of the iteration: from the strongest on
+        basis, mixing = np.linalg.qr(readout)
+        readout = basis * np.where(np.diagonal(mixing) < 0.0, -1.0, 1.0)
+    return readout, share, kept
+
+
+def _row(values: Array, share: Array, size: int, error: float) -> tuple[float, ...]:
+    """Return what is known of a group: |W_g| is at least |u^T W_g| = s sqrt(share) for any unit u."""
+    least = float((values * np.sqrt(share)).max(initial=0.0))
+    seen = least > error
+    return size, float(seen), 1.0 / least if seen else np.inf, np.nan, float(share.mean()) if share.size else 0.0, 0

@@ -1,0 +1,171 @@
+"""The whitened Jacobian of a module as an operator: its products with vectors, part after part of the bank.
+
+W v comes from forward-mode derivatives, W^T u from a backward pass. Where an operation has no forward mode, or swapped
+parameters do not reach the readings, W v is the derivative by u of W^T u: a backward pass through a backward pass.
+
+notation: W (M, P) = D J, D = 1 / sd of the readings; v (P,), u (M,).
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.sparse.linalg import LinearOperator
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from estim.probe.torch.readings import Subject, explained
+from estim.probe.torch.survey import Parts
+
+Array = npt.NDArray[np.float64]
+#: Takes a part of the bank and a direction for each tensor; returns the derivative of the part's readings along it.
+Along = Callable[[Subject, Any, list[torch.Tensor]], torch.Tensor]
+
+
+def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = None) -> LinearOperator:
+    """Return W, (M, P), of parameters as one vector, tensor after tensor.
+
+    Parameters
+    ----------
+    subject : Subject
+    parts : callable
+        Returns a fresh iterator over parts of the bank.
+    scale : ndarray, shape (M,)
+        1 / sd of each reading.
+    tick : callable, optional
+        Called with 1 after every pass over the bank.
+
+    Raises
+    ------
+    ArithmeticError
+        When W v and W^T u contradict each other: gradients are changed on their way.
+    """
+    along = _chosen(subject, next(parts()))
+    size = subject.parameters.size
+
+    def forward(vector: Array) -> Array:
+        tangents, found, start = _split(subject, np.ravel(vector)), np.empty(len(scale)), 0
+        for part in parts():
+            with _differentiable():
+                moved = _array(along(subject, part, tangents))
+            found[start : start + len(moved)] = scale[start : start + len(moved)] * moved
+            start += len(moved)
+        if tick is not None:
+            tick(1)
+        return found
+
+    def backward(vector: Array) -> Array:
+        weights, found, start = scale * np.ravel(vector), np.zeros(size), 0
+        for part in parts():
+            with _differentiable():
+                flat = subject.readings(part).reshape(-1)
+                found += _array(_taken_back(subject, flat, _seed(flat, weights[start : start + len(flat)])))
+            start += len(flat)
+        if tick is not None:
+            tick(1)
+        return found
+
+    return LinearOperator((len(scale), size), matvec=forward, rmatvec=backward, dtype=np.float64)
+
+
+def _chosen(subject: Subject, part: Any) -> Along:
+    """Return the way to W v that agrees with W^T u on a part of the bank: u . W v = v . W^T u."""
+    rng = np.random.default_rng(2)
+    with _differentiable():
+        flat = subject.readings(part).reshape(-1)
+        seed = _seed(flat, rng.standard_normal(len(flat)))
+        taken = [grad.detach() for grad in _gradients(subject, flat, seed)]
+        tangents = _split(subject, rng.standard_normal(subject.parameters.size))
+        pairs = list(zip(taken, tangents, strict=True))
+        back = sum(float((one.double() * two.double()).sum()) for one, two in pairs)
+        most = np.sqrt(sum(float((one.double() * two.double()).square().sum()) for one, two in pairs))
+        slack = torch.finfo(flat.dtype).eps ** 0.5 * most
+        said = ""
+        for way in (_by_forward_mode, _by_two_backward_passes):
+            try:
+                moved = way(subject, part, tangents).reshape(-1)
+            except Exception as error:  # an operation without this derivative may raise anything
+                said = explained(error)
+                continue
+            forth = float((moved.double() * seed.double()).sum())
+            if abs(forth - back) <= slack + np.finfo(np.float64).tiny:
+                return way
+            said = f"u . J v is {forth:.6g}, and v . J^T u {back:.6g}: a hook that changes gradients?"
+    msg = f"products with the Jacobian and with its transpose must agree; {said}"
+    raise ArithmeticError(msg)
+
+
+@contextmanager
+def _differentiable() -> Iterator[None]:
+    """Have attention computed by operations that have all derivatives."""
+    with sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, on its own internals
+        yield
+
+
+class _Reading(torch.nn.Module):
+    """A module's readings as a module, whose parameters can be swapped."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__()
+        self.module, self.subject = subject.module, subject
+
+    def forward(self, part: Any) -> torch.Tensor:
+        return self.subject.values(part).reshape(-1)
+
+
+def _by_forward_mode(subject: Subject, part: Any, tangents: list[torch.Tensor]) -> torch.Tensor:
+    names, reading = [f"module.{name}" for name in subject.parameters.names], _Reading(subject)
+
+    def at(*tensors: torch.Tensor) -> Any:
+        return torch.func.functional_call(reading, dict(zip(names, tensors, strict=True)), (part,))
+
+    found: torch.Tensor = torch.func.jvp(at, tuple(subject.parameters.tensors), tuple(tangents))[1]
+    return found
+
+
+def _by_two_backward_passes(subject: Subject, part: Any, tangents: list[torch.Tensor]) -> torch.Tensor:
+    flat = subject.readings(part).reshape(-1)
+    seed = torch.zeros_like(flat, requires_grad=True)
+    taken = _gradients(subject, flat, seed, create_graph=True)
+    used = [(one, two) for one, two in zip(taken, tangents, strict=True) if one.requires_grad]
+    found: torch.Tensor = torch.autograd.grad(
+        [one for one, _ in used], seed, [two for _, two in used], allow_unused=True, materialize_grads=True
+    )[0]
+    return found
+
+
+def _gradients(subject: Subject, flat: torch.Tensor, seed: torch.Tensor, **options: bool) -> tuple[torch.Tensor, ...]:
+    try:
+        return torch.autograd.grad(
+            flat, list(subject.parameters.tensors), grad_outputs=seed, allow_unused=True, materialize_grads=True,
+            **options,
+        )  # fmt: skip
+    except RuntimeError as error:
+        raise ValueError(explained(error)) from error
+
+
+def _taken_back(subject: Subject, flat: torch.Tensor, seed: torch.Tensor) -> torch.Tensor:
+    return torch.cat([grad.reshape(-1) for grad in _gradients(subject, flat, seed)])
+
+
+def _split(subject: Subject, vector: Array) -> list[torch.Tensor]:
+    """Return a vector as tensors like the parameters."""
+    tensors = subject.parameters.tensors
+    pieces = np.split(vector, np.cumsum([tensor.numel() for tensor in tensors])[:-1])
+    return [
+        torch.as_tensor(np.ascontiguousarray(piece)).to(device=tensor.device, dtype=tensor.dtype).reshape(tensor.shape)
+        for piece, tensor in zip(pieces, tensors, strict=True)
+    ]
+
+
+def _seed(flat: torch.Tensor, weights: Array) -> torch.Tensor:
+    return torch.as_tensor(weights).to(device=flat.device, dtype=flat.dtype)
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    found: Array = tensor.detach().reshape(-1).double().cpu().numpy()
+    return found
