@@ -172,7 +172,7 @@ def _cut(gradients: Sequence[Any], segment: Segment, rows: int) -> Any:
     return jnp.concatenate([flat[one.leaf][:, one.start : one.stop].astype(kind) for one in segment], axis=1)
 
 
-def _pulled(function: Function, segment: Segment, leaves: Sequence[Any], bank: Any) -> tuple[Any, Any]:
+def _pulled(function: Function, segment: Segment, leaves: Sequence[Any], bank: Any) -> Any:
     """Return readings and what takes their cotangents back to the leaves of a segment."""
     chosen = list(dict.fromkeys(one.leaf for one in segment))
 
