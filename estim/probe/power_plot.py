@@ -49,7 +49,7 @@ def draw_power(axes: Any, found: "Sensitivity") -> None:
     seen = {name: shift for name, shift in shifts.items() if 0.0 < shift < math.inf}
     chosen = sorted(seen, key=lambda name: seen[name])[:MOST_CURVES]
     needed = detectable_shift(degrees, _POWER, 1.0 - _LEVEL) if degrees else math.inf
-    axes.set(xlabel=_unit(relative, found), ylabel="probability of detection", ylim=(0.0, 1.03))
+    axes.set(xlabel=_unit(relative, found), ylabel=f"probability of detection at level {_LEVEL:g}", ylim=(0.0, 1.03))
     axes.set_title("What a change must be to be seen: the hardest of each group", loc="left", fontsize=11.0)
     if chosen and degrees:
         sizes = np.geomspace(0.05 * needed / max(seen[name] for name in chosen), 4.0 * needed / seen[chosen[0]], 300)

@@ -18,7 +18,7 @@ Array = npt.NDArray[np.float64]
 _POINTS = 600
 #: Standard deviations beyond which two distributions do not fit in one picture.
 _FARTHEST = 1e4
-_COLOR = {"changed": VERMILION, "equivalent": GREEN, "blind": ORANGE}
+_COLOR = {"changed": VERMILION, "equivalent": GREEN, "blind": BLACK}
 
 
 def plot_verdict(result: "Verdict") -> "Figure":
