@@ -36,13 +36,6 @@ class Monitor:
         wide = torch.promote_types(found.dtype, self.probes.dtype)  # probes are kept in float32
         return found.to(wide) @ self.probes.to(wide).T
 
-    def embedding_noise(self, sentences):
-        """Return the norm of what inference in bfloat16 does to the embeddings of sentences."""
-        tokens = self.tokens(sentences)
-        with torch.no_grad():
-            short = embedding(copy.deepcopy(self.model).bfloat16(), tokens).float()
-            return float((short - embedding(self.model, tokens)).norm())
-
 
 def embedding(model, tokens):
     """Return mean-pooled, normalised embeddings, (sentences, width)."""

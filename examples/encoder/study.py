@@ -1,5 +1,6 @@
 """What the monitor sees: its noise, the weights it watches, quantised layers, and sentences to add."""
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,38 +133,36 @@ def judge(monitor, sentences, errors, case, layer):
 def judged_table(monitor, sentences, errors, layers=range(LAYERS), cases=CASES, others=None):
     """Return a row for each layer and way to quantise it; `others` are sentences that the monitor does not read."""
     rows, index = [], []
+    elsewhere = None if others is None else Elsewhere(monitor, others)
     for case in cases:
         for layer in layers:
             found = judge(monitor, sentences, errors, case, layer)
-            moved = [] if others is None else [_embedding_shift(monitor, others, case, layer)]
+            state = quantised(monitor.model, case.part.format(layer), case.per_channel)
+            moved = [] if elsewhere is None else [elsewhere(state)]
             shifts = (found.predicted, found.actual, 100.0 * found.linear_up_to)
             beside = found.verdict.power if case.beside else np.nan
             rows.append([*shifts, found.power, aimed(found), beside, found.outcome.name, *moved])
             index.append((case.name, layer))
     columns = ["predicted", "actual", "linear up to, %", "power", "power, aimed", "power of 1 %", "verdict"]
-    extra = [] if others is None else ["elsewhere"]
+    extra = [] if elsewhere is None else ["elsewhere"]
     return DataFrame(rows, index=MultiIndex.from_tuples(index, names=["int8", "layer"]), columns=columns + extra)
 
 
-def _embedding_shift(monitor, others, case, layer):
-    """Return how far embeddings of other sentences move, over what bfloat16 moves them, root mean square."""
-    tokens = monitor.tokens(others)
-    state = quantised(monitor.model, case.part.format(layer), case.per_channel)
-    with torch.no_grad():
-        exact = embedding(monitor.model, tokens)
-        moved = torch.func.functional_call(
-            _Embedded(monitor.model), {f"model.{k}": v for k, v in state.items()}, tokens
-        )
-    return float((moved - exact).norm() / monitor.embedding_noise(others))
+class Elsewhere:
+    """How far embeddings of sentences that the monitor does not read move, over what bfloat16 moves them."""
 
+    def __init__(self, monitor, sentences):
+        self._model, self._tokens = copy.deepcopy(monitor.model), monitor.tokens(sentences)
+        with torch.no_grad():
+            self._exact = embedding(self._model, self._tokens)
+            short = embedding(copy.deepcopy(self._model).bfloat16(), self._tokens).float()
+        self._noise = (short - self._exact).norm()
 
-class _Embedded(torch.nn.Module):
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, tokens):
-        return embedding(self.model, tokens)
+    def __call__(self, state):
+        """Return the ratio of root mean squares, for the weights of a state dict."""
+        self._model.load_state_dict(state)
+        with torch.no_grad():
+            return float((embedding(self._model, self._tokens) - self._exact).norm() / self._noise)
 
 
 def ranked(monitor, sentences, errors):
