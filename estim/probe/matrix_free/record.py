@@ -43,7 +43,8 @@ class ModelSensitivity(Record):
     """(directions,) of the whitened Jacobian, descending, per unit of the parameters; 1 / s is the RMSE floor along a
     direction. As many as readings or parameters, whichever are fewer; the strongest alone where there is a `rest`."""
     errors: Array
-    """(directions,) how far each singular value may be off: rounding, and the Jacobian's own error."""
+    """(directions,) how far each singular value may be off: rounding, and the Jacobian's own error. Where there is a
+    `rest`: as many singular values, one for each, lie this near; which of them are the largest, `rest` says."""
     status: tuple[Status, ...]
     """(directions,): SEEN, WEAK or UNRESOLVED."""
     resolution: float
@@ -136,10 +137,17 @@ class ModelSensitivity(Record):
         Raises
         ------
         ValueError
-            When `rtol` is outside [0, 1).
+            When `rtol` is outside [0, 1), or so small that values that were not looked for may exceed it.
         """
         if not 0.0 <= rtol < 1.0:
             msg = f"rtol must lie in [0, 1); got {rtol!r}"
+            raise ValueError(msg)
+        largest = float(self.singular_values[0])
+        if self.rest is not None and self.rest.directions and self.rest.bound > rtol * largest:
+            msg = (
+                f"rtol must be at least {self.rest.bound / largest:.3g} where only the strongest directions were "
+                f"looked for: others may have singular values up to that of the largest; got {rtol!r}"
+            )
             raise ValueError(msg)
         if not self.resolved:
             return 0

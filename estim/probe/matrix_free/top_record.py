@@ -1,6 +1,7 @@
 """The record of a model whose readings and parameters are both too many: its strongest directions, and the rest."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ def top_sensitivity(
         derivative=derivative,
         path="Lanczos iteration on products with the Jacobian and its transpose; no Gram matrix, no Jacobian",
         notes=tuple(dict.fromkeys(notes)),
-        rest=top.rest,
+        rest=replace(top.rest, bound=top.rest.bound + errors[""]),
     )
 
 

@@ -147,6 +147,11 @@ def test_bounds_hold_on_flat_and_on_decaying_spectra(huge, values):
     missed = np.square(values).sum() - np.square(found.singular_values).sum()
     assert abs(missed - found.rest.information) <= 5.0 * found.rest.information_se + 1e-9
     assert found.resolved == np.count_nonzero(found.singular_values > found.resolution)
+    least = 1.001 * max(found.rest.bound, found.resolution) / found.singular_values[0]
+    if least < 1.0:
+        assert found.rank(least) == np.count_nonzero(values > least * values[0])
+    with pytest.raises(ValueError, match=r"^rtol must be at least .* where only the strongest directions were looked"):
+        found.rank(0.0)
     assert (values[: found.resolved] > 0.0).all()
 
 
