@@ -21,6 +21,17 @@ def conclusions(results):
     }
 
 
+def in_short(results):
+    """Return the answer in a few sentences."""
+    judged = results["judged"]
+    counts = ", ".join(f"{count} {word}" for word, count in judged["verdict"].value_counts().items())
+    return (
+        f"The bank would miss a random {100 * SIZE:g} % change of {_blind(results['seen'])}; with the candidates of "
+        f"section 5, of {_blind(results['seen after'])}. Of {len(judged)} quantised models {counts}; "
+        "only EQUIVALENT would mean that silence may be believed."
+    )
+
+
 def _on_noise(noise, statistic, degrees, p_value):
     sds = {kind: row.filter(like="sd, ").mean() for kind, row in noise.iterrows()}
     return (

@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 
 import matplotlib as mpl
-from conclusions import conclusions
+from conclusions import conclusions, in_short
 from pictures import draw_judged, draw_scaled, draw_seen, draw_sentences
 from tables import AGAIN, JUDGED, SCALED, SEEN, tables
 
@@ -31,7 +31,9 @@ def write_page(results, path):
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>What a monitor of an encoder can see</title>'
         f'<link rel="icon" href="data:,"><style>{STYLE} th {{ font-weight: 600; }}</style></head><body>'
-        f"<h1>What a monitor of a sentence encoder can see</h1><p>{intro}</p>{''.join(parts)}</body></html>\n"
+        f"<h1>What a monitor of a sentence encoder can see</h1><p>{intro}</p>"
+        f'<p class="unseen"><strong>In short.</strong> {html.escape(in_short(results))}</p>'
+        f"{''.join(parts)}</body></html>\n"
     )
     target = Path(path)
     draft = target.with_name(target.name + ".part")
