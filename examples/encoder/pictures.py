@@ -75,7 +75,15 @@ def draw_scaled(results):
         values, resolutions = results[key]
         for k, color in enumerate(COLORS[:LAYERS]):
             known = values[:, k] > resolutions[:, k]
-            axes.plot(scales[known], values[known, k], "o-", ms=3.5, lw=1.2, color=color, label=f"layer {k}")
+            axes.plot(
+                scales[known],
+                values[known, k],
+                "o-",
+                ms=3.5,
+                lw=1.2,
+                color=color,
+                label=f"layer {k}" if key == "with" else None,
+            )
             axes.plot(scales[~known], values[~known, k], "x", ms=3.5, color=color, alpha=0.5)
         axes.set(xscale="log", yscale="log", xlabel="scale of all query and key weights")
         axes.set_title(title, loc="left", fontsize=11.0)
