@@ -83,10 +83,11 @@ class EquivalenceTest:
             high *= 2.0
         return float(optimize.brentq(lambda value: self.p_value(value) - self.level, 0.0, high, rtol=1e-12))
 
-    def probability(self, critical: float) -> float:
+    def probability(self, critical: float, largest: float = math.inf) -> float:
         """Return how often z'z is equivalent and below the critical value of the change test, nothing having changed.
 
-        The shifts are then in standard deviations of the true noise. Exact for known noise; for estimated noise right
+        And, for estimated noise, the estimated variance at most the `largest`, in units of the true one. The shifts are
+        then in standard deviations of the true noise. Exact for known noise; for estimated noise right
         to 1e-5, with one or two degrees of it to 1e-4.
         """
         from scipy import stats
@@ -96,6 +97,9 @@ class EquivalenceTest:
         if math.isinf(self.noise_degrees):
             return float(stats.chi2.cdf(min(critical, self.limit()), self.degrees))
         low, high = _likely_variances(self.noise_degrees)
+        high = min(high, largest)
+        if high <= low:
+            return 0.0
         turn = self._turn(critical, low, high)
         beside = _integral(lambda r: stats.chi2.cdf(critical * r, self.degrees), low, turn, self.noise_degrees)
         below = _integral(

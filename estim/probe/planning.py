@@ -6,11 +6,12 @@ with that probability when nothing changed.
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.change import EPS, change_powers, critical_value, first_reaching
+from estim.probe.change import EPS, change_powers, critical_value, detectable_shift, first_reaching
 from estim.probe.equivalence import EquivalenceTest
 
 Array = npt.NDArray[np.float64]
@@ -42,12 +43,22 @@ class Situation:
         return float(change_powers(factor * self.shifts, self.degrees, self.level, self.noise_degrees).mean())
 
     def equivalent(self, factor: float) -> float:
-        """Return the probability of EQUIVALENT then, nothing having changed and the power sufficing."""
+        """Return the probability of EQUIVALENT then, nothing having changed.
+
+        With estimated noise the power suffices only where the estimate is small enough.
+        """
         critical = critical_value(self.degrees, self.level, self.noise_degrees)
         # An ensemble's test by estimated noise is slow, and planning takes the noise to be as estimated.
         noise = self.noise_degrees if len(self.shifts) == 1 else math.inf
         test = EquivalenceTest(factor * self.shifts, self.degrees, self.equivalence_level, noise)
-        return test.probability(critical) * (1.0 - self.residual_level)
+        return test.probability(critical, self._largest_variance(factor)) * (1.0 - self.residual_level)
+
+    def _largest_variance(self, factor: float) -> float:
+        """Return the estimated variance, in units of the true one, up to which one change has the power asked for."""
+        if math.isinf(self.noise_degrees) or len(self.shifts) > 1 or not self.degrees:
+            return math.inf
+        ratio = factor * float(self.shifts[0]) / _detectable(self.degrees, self.power, self.level, self.noise_degrees)
+        return ratio * ratio
 
     def suffices(self, factor: float) -> bool:
         """Whether silence would be believed."""
@@ -80,6 +91,11 @@ class Situation:
             return self
         at = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
         return replace(self, shifts=np.quantile(self.shifts, at))
+
+
+@lru_cache(maxsize=64)
+def _detectable(degrees: int, power: float, level: float, noise_degrees: float) -> float:
+    return detectable_shift(degrees, power, 1.0 - level, noise_degrees)
 
 
 @dataclass(frozen=True)

@@ -77,10 +77,25 @@ class TestSampleSize:
 
     @pytest.mark.parametrize("effect", [0.2, 0.5])
     def test_t_test(self, effect):
-        # One reading repeated: as many degrees of freedom as repeats, less one. The equivalence test is kept easy.
-        situation = Situation(np.array([effect]), 1, 0.05, 0.9, 0.0, 0.8)
-        expected = math.ceil(TTestPower().solve_power(effect, None, 0.05, 0.8))
-        assert Repeats(1.0, 1, 0.0, degrees_each=1).needed(situation, 1.0) == expected
+        # One reading repeated: as many degrees of freedom as repeats, less one.
+        for count in (math.floor(TTestPower().solve_power(effect, None, 0.05, 0.8)) + more for more in (0, 1)):
+            situation = Situation(np.array([effect]), 1, 0.05, 0.05, 0.0, 0.8, count - 1.0)
+            power = TTestPower().power(effect, count, 0.05)
+            assert situation.detected(math.sqrt(count)) == pytest.approx(power, abs=PROMISED)
+
+    def test_what_is_planned_with_estimated_noise_by_simulation(self):
+        # Three repeats of six readings, three directions: the power must suffice by the estimate, too.
+        rng, trials, shift = np.random.default_rng(72), 400_000, 4.1
+        situation = Situation(np.array([shift]), 3, 0.025, 0.05, 0.0, 0.8, 12.0)
+        variance = rng.chisquare(12, trials) / 12
+        still = rng.chisquare(3, trials) / variance
+        sizes = np.geomspace(variance.min(), variance.max(), 300)
+        tests = [EquivalenceTest(np.array([shift / math.sqrt(v)]), 3, 0.05, 12.0) for v in sizes]
+        limits = np.interp(variance, sizes, [test.limit() for test in tests])
+        enough = np.interp(variance, sizes, change_powers(shift / np.sqrt(sizes), 3, 0.025, 12.0)) >= 0.8
+        believed = enough & (still <= np.minimum(limits, critical_value(3, 0.025, 12.0)))
+        assert enough.mean() < 0.9
+        assert situation.equivalent(1.0) == pytest.approx(believed.mean(), abs=5e-3)
 
     @pytest.mark.parametrize("effect", [0.05, 0.3, 2.0])
     def test_equivalence_in_closed_form(self, effect):
