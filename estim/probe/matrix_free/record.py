@@ -67,7 +67,7 @@ class ModelSensitivity(Record):
     group_share: Array
     """(named groups, resolved) share of each group in each resolved direction: squared length of that part of it."""
     kept: npt.NDArray[np.int64]
-    """(kept,) the directions that were kept, numbered from 0, the strongest."""
+    """(kept,) the directions that were kept, numbered from 0, the strongest; where there is a `rest`, only such."""
     directions: Array | None
     """(kept, parameters) unit vectors, tensor after tensor; None when none was asked for."""
     readings: int

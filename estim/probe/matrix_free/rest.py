@@ -41,7 +41,7 @@ class Rest(Record):
         )
         rest = (
             f"not known: the other {self.directions:,} singular values. Each is at most {self.bound:.3g} (with "
-            f"probability {self.confidence:g}); none is known to be above 0, and none was tried for rank."
+            f"probability {self.confidence:g}); none is known to be above 0: they were not looked for."
         )
         if self.largest == count:
             return first, rest

@@ -18,6 +18,10 @@ _HELPS = {
     Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise, other inputs help.",
     Status.UNRESOLVED: "unresolved: hidden by the derivatives' own error, or beyond the number of readings.",
 }
+_GROUPS = (
+    "a group by itself was not looked at: it sees at least so many, its best floor is at most that, its worst is not "
+    "known (nan)."
+)
 _NOT_LOOKED_AT = "unresolved: hidden by the derivatives' own error, or not looked at."
 
 
@@ -50,10 +54,7 @@ def notes(result: "ModelSensitivity") -> list[str]:
         *unknown,
         "best and worst floor: RMSE along the strongest and weakest direction of a group by itself; inf where not all "
         "of its parameters are seen.",
-        *(
-            ("a group by itself was not looked at: it sees at least so many, its best floor is at most that.",)
-            * bool(rest)
-        ),
+        *(() if rest is None else (_GROUPS,)),
         f"spectrum: {result.path}.",
         *(text for status, text in helps.items() if result.counts[status]),
         *result.notes,
@@ -114,7 +115,7 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
         change = f"floor of the smallest change, {result.smallest_change:g}"
         above.axhline(1.0 / result.smallest_change, color=BLACK, lw=0.8, ls="--", label=change)
     above.set(yscale="log", xlabel="direction", ylabel="singular value")
-    above.legend(frameon=False, fontsize=8.0)
+    above.legend(frameon=result.rest is not None, edgecolor="none", fontsize=8.0)  # over the hatching
     shares = result.group_table[:, 4]
     order = np.argsort(-shares, kind="stable")[:20][::-1]
     names = [result.group_names[k][-LONGEST_NAME:] for k in order]
