@@ -20,6 +20,7 @@ from scipy.linalg import blas
 
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.torch.capture import Factors, factors_of
+from estim.probe.torch.paired import paired_product, takes_less
 from estim.probe.torch.readings import Subject, explained
 from estim.probe.torch.rows import taken_back
 from estim.probe.torch.uses import uses_of
@@ -86,12 +87,16 @@ def grams_of(
             continue
         names = [subject.parameters.names[k] for k in segment]
         for k, factors in zip(segment, _captured(subject, layout, segment), strict=True):
+            group, size = subject.parameters.groups[k], subject.parameters.tensors[k].numel()
             if factors is None:
                 sums.by_rows.append(names[segment.index(k)])
-            for block, _ in _blocks_of(subject, layout, k, factors, sums.buffer):
-                sums.add(subject.parameters.groups[k], block, subject.parameters.tensors[k].numel())
+            if factors and sums.takes_pairs(factors, size):
+                sums.add_pairs(group, factors)
+            else:
+                for block, _ in _blocks_of(subject, layout, k, factors, sums.buffer):
+                    sums.add(group, block, size)
             if tick is not None:
-                tick(subject.parameters.tensors[k].numel())
+                tick(size)
     return sums.finished()
 
 
@@ -258,6 +263,21 @@ class _Sums:
             return
         self._multiply(group, block.to(self.kind))
 
+    def takes_pairs(self, factors: list[Factors], size: int) -> bool:
+        """Tell whether the rows of a tensor of that size are better multiplied in pairs of inputs."""
+        plain = self.transform is None and self.kind == self.buffer.dtype
+        return plain and size >= self.width // 2 and takes_less(factors)
+
+    def add_pairs(self, group: str, factors: list[Factors]) -> None:
+        """Add the products of the rows of a tensor, from its factors."""
+        product = paired_product(factors, self.scratch[self.kind], self.buffer)
+        if self.kind != torch.float64:
+            few = [_first_rows(factors[0])]
+            count = few[0].left.shape[0] * few[0].left.shape[2]
+            room = torch.zeros((count, count), dtype=torch.float64, device=product.device)
+            self._compare(group, paired_product(few, room, room.new_empty(0)), product)
+        self.totals[group] += product
+
     def _flush(self, group: str) -> None:
         waiting, self.pending[group] = self.pending[group], []
         if waiting:
@@ -273,8 +293,10 @@ class _Sums:
     def _look(self, group: str, block: torch.Tensor, product: torch.Tensor) -> None:
         """Compare a few products with double precision."""
         few = block[:_SAMPLE].double()
-        exact = few @ few.T
-        off = (product[: len(few), : len(few)].double() - exact).triu()
+        self._compare(group, few @ few.T, product)
+
+    def _compare(self, group: str, exact: torch.Tensor, product: torch.Tensor) -> None:
+        off = (product[: len(exact), : len(exact)].double() - exact).triu()
         self.errors[group] += float(torch.linalg.matrix_norm(off + off.triu(1).T))
         self.sizes[group] += float(exact.trace())
 
@@ -292,6 +314,12 @@ class _Sums:
             for group, size in self.sizes.items()
         }
         return Grams(found, rounding, tuple(self.by_rows))
+
+
+def _first_rows(part: Factors) -> Factors:
+    """Return the factors of a few inputs in double precision."""
+    count = max(1, _SAMPLE // part.left.shape[2])
+    return Factors(part.kind, part.left[:count].double(), part.right[:count].double())
 
 
 def _square(size: int, kind: Any, device: Any) -> torch.Tensor:

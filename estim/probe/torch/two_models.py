@@ -113,7 +113,7 @@ class Line:
         start = {name: self.held[name] for name in delta}
         try:
             with differentiable_attention():
-                _, moved = torch.func.jvp(lambda given: self._called(given, batch, ""), (start,), (delta,))
+                moved = torch.func.jvp(lambda given: self._called(given, batch, ""), (start,), (delta,))[1]
         except (RuntimeError, NotImplementedError, ValueError):
             return self._backward(delta, batch, where)
         return _flat(moved)
@@ -136,7 +136,8 @@ class Line:
 
     def _called(self, weights: Weights, batch: Any, where: str) -> torch.Tensor:
         given = {f"inner.{name}": tensor for name, tensor in weights.items()}
-        return torch.func.functional_call(self.holder, given, (batch, where))
+        readings: torch.Tensor = torch.func.functional_call(self.holder, given, (batch, where))
+        return readings
 
 
 @contextmanager

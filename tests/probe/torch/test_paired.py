@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from estim.probe.torch.capture import Factors  # noqa: E402
+from estim.probe.torch.paired import paired_product, takes_less  # noqa: E402
+
+
+def factors(count, tokens, *, readings=3, outs=5, width=7, kind="linear", dtype=torch.float64):
+    draw = torch.Generator().manual_seed(count)
+    left = torch.randn(count, tokens, readings, outs, generator=draw, dtype=dtype)
+    return Factors(kind, left, torch.randn(count, tokens, width, generator=draw, dtype=dtype))
+
+
+def rows(part):
+    return torch.einsum("ntao,nti->naoi", part.left, part.right).reshape(-1, part.left.shape[3] * part.right.shape[2])
+
+
+@pytest.mark.parametrize("room", [0, 40, 10**4])
+def test_products_in_pairs_are_those_of_the_rows(room):
+    parts = [factors(4, 2), factors(3, 6), factors(1, 1)]  # batches of sentences differ in length
+    out = torch.full((24, 24), torch.nan, dtype=torch.float64).T
+    found = paired_product(parts, out, torch.empty(room, dtype=torch.float64)).triu()
+    whole = torch.cat([rows(part) for part in parts])
+    np.testing.assert_allclose(found, (whole @ whole.T).triu(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "outs", "width", "kind", "less"),
+    [
+        (64, 256, 1024, "linear", True),
+        (64, 1024, 256, "linear", False),
+        (1, 256, 256, "transposed", True),
+        (1, 256, 256, "embedding", False),
+    ],
+)
+def test_few_tokens_and_wide_inputs_take_less_in_pairs(tokens, outs, width, kind, less):
+    part = factors(1, tokens, readings=16, outs=outs, width=width, kind=kind)
+    assert takes_less([part]) is less
