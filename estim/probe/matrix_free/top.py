@@ -70,7 +70,7 @@ def largest(matrix: LinearOperator, count: int) -> Top:
     squares, turn = np.maximum(squares[::-1], 0.0), turn[:, ::-1]
     vectors, images = found @ turn, images @ turn
     rounding = 8.0 * np.sqrt(len(vectors)) * float(np.finfo(np.float64).eps) * float(squares[0])
-    residual = float(np.linalg.norm(images - vectors * squares)) + rounding
+    residual = float(np.linalg.norm(images - vectors * squares) + rounding)
     slack = np.sqrt(2.0) * residual
     values = np.sqrt(squares)
     errors = np.maximum(values - np.sqrt(np.maximum(squares - slack, 0.0)), np.sqrt(squares + slack) - values)

@@ -116,7 +116,7 @@ def top_sensitivity(
         derivative=derivative,
         path="Lanczos iteration on products with the Jacobian and its transpose; no Gram matrix, no Jacobian",
         notes=tuple(dict.fromkeys(notes)),
-        rest=replace(top.rest, bound=top.rest.bound + errors[""]),
+        rest=replace(top.rest, bound=float(top.rest.bound + errors[""])),
     )
 
 
