@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 #: Roundings of the largest eigenvalue by which an eigenvalue of a symmetric matrix may be off.
 _EIGH = 16.0
+#: Standard deviations of a sum of roundings, in units of that of its largest terms.
+_ROWS = 8.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,20 @@ def spectrum_of(gram: Gram, *, vectors: bool = True) -> Spectrum:
     smallest = float(np.sqrt(slack * gram.shift)) + rounding
     least = max(smallest, float(np.finfo(np.float64).tiny))
     off = np.minimum(slack * (values + gram.shift / np.maximum(values, least)), values) + rounding
+    off += _rounding_of_rows(gram.factor, gram.shift, left)
     return Spectrum(values, left, off, smallest)
+
+
+def _rounding_of_rows(factor: Array, shift: float, left: Array) -> Array:
+    """Estimate how far rounding in the rows of T = L^-1 W moves each singular value of left vector u: |u^T L dT|.
+
+    Rows of W that nearly depend on others are the sum of larger parts, whose roundings are taken to be independent.
+    """
+    from scipy.linalg import solve_triangular
+
+    squares = np.maximum(np.square(factor).sum(axis=1) - shift, 0.0)  # of the norms of W's rows
+    parts = np.square(solve_triangular(factor, np.eye(len(factor)), lower=True)) @ squares
+    return np.asarray(_ROWS * EPS * np.sqrt(np.square(left.T @ factor) @ parts))
 
 
 def hidden(found: Spectrum, error: float, most: int) -> bool:
