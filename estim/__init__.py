@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from estim import attention as attention
     from estim.probe.along import linearity as linearity
     from estim.probe.along import response_along as response_along
-    from estim.probe.any_change import AnyChange as AnyChange
-    from estim.probe.batches import Batches as Batches
-    from estim.probe.judge_models import judge_models as judge_models
-    from estim.probe.model_change import ModelChange as ModelChange
-    from estim.probe.parameter_recovery import ParameterRecovery as ParameterRecovery
+    from estim.probe.many_unknowns.record import ParameterRecovery as ParameterRecovery
+    from estim.probe.many_unknowns.trials import recover_parameters as recover_parameters
+    from estim.probe.model.batches import Batches as Batches
     from estim.probe.record import Sensitivity as Sensitivity
     from estim.probe.record import Status as Status
     from estim.probe.sensitivity import sensitivity as sensitivity
-    from estim.probe.trials import recover_parameters as recover_parameters
-    from estim.probe.verdict import Outcome as Outcome
-    from estim.probe.verdict import Verdict as Verdict
+    from estim.probe.two_models.judge_models import judge_models as judge_models
+    from estim.probe.two_models.model_change import ModelChange as ModelChange
+    from estim.probe.verdict.any_change import AnyChange as AnyChange
+    from estim.probe.verdict.record import Outcome as Outcome
+    from estim.probe.verdict.record import Verdict as Verdict
     from estim.recovery.intervals import ConfidenceInterval as ConfidenceInterval
     from estim.recovery.intervals import confidence_interval as confidence_interval
     from estim.recovery.intervals import coverage as coverage
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
     from estim.spectra.singular_values import spectrum as spectrum
 
 _HOME = {
-    "AnyChange": "probe.any_change",
-    "Batches": "probe.batches",
+    "AnyChange": "probe.verdict.any_change",
+    "Batches": "probe.model.batches",
     "ConfidenceInterval": "recovery.intervals",
     "ContactOrders": "spectra.contact",
     "ContactSlopes": "spectra.contact",
     "MeanResponse": "recovery.response",
-    "ModelChange": "probe.model_change",
-    "Outcome": "probe.verdict",
-    "ParameterRecovery": "probe.parameter_recovery",
+    "ModelChange": "probe.two_models.model_change",
+    "Outcome": "probe.verdict.record",
+    "ParameterRecovery": "probe.many_unknowns.record",
     "RankTable": "spectra.singular_values",
     "Recovery": "recovery.recovery",
     "Sensitivity": "probe.record",
     "Spectrum": "spectra.singular_values",
     "Status": "probe.record",
-    "Verdict": "probe.verdict",
+    "Verdict": "probe.verdict.record",
     "confidence_interval": "recovery.intervals",
     "contact_orders": "spectra.contact",
     "contact_slopes": "spectra.contact",
     "coverage": "recovery.intervals",
-    "judge_models": "probe.judge_models",
+    "judge_models": "probe.two_models.judge_models",
     "linearity": "probe.along",
     "recover": "recovery.recovery",
-    "recover_parameters": "probe.trials",
+    "recover_parameters": "probe.many_unknowns.trials",
     "response_along": "probe.along",
     "sensitivity": "probe.sensitivity",
     "smith_orders": "spectra.contact",

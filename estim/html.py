@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from estim.probe.record import Sensitivity
-    from estim.probe.verdict import Verdict
+    from estim.probe.verdict.record import Verdict
 
 STYLE = """
 :root { color-scheme: light; }
@@ -52,7 +52,7 @@ def write_report(result: "Sensitivity", path: Any) -> None:
 
 def write_verdict(result: "Verdict", path: Any) -> None:
     """Write the page of a verdict: its sentences, its numbers, its pictures."""
-    from estim.probe.verdict_summary import facts_of
+    from estim.probe.verdict.summary import facts_of
 
     tone = "seen" if result.outcome == "equivalent" else "unseen"
     rows = "".join(

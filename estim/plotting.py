@@ -10,7 +10,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from estim.probe.parameter_recovery import ParameterRecovery
+    from estim.probe.many_unknowns.record import ParameterRecovery
     from estim.probe.record import Sensitivity
     from estim.recovery.recovery import Recovery
 
@@ -103,7 +103,7 @@ def _clipped_between(sigma: Array, fraction: Array) -> tuple[Array, Array]:
 
 def plot_sensitivity(result: "Sensitivity") -> "Figure":
     """Draw both spectra with their limits, what the weakest directions are made of, and the power for each group."""
-    from estim.probe.power_plot import draw_power
+    from estim.probe.verdict.power_plot import draw_power
 
     figure = new_figure(figsize=(7.0, 10.0))
     above, middle, below = figure.subplots(3, 1, height_ratios=[1.3, 1.0, 1.0])

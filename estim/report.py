@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
-    from estim.probe.parameter_recovery import ParameterRecovery
+    from estim.probe.many_unknowns.record import ParameterRecovery
     from estim.probe.record import Sensitivity
     from estim.recovery.recovery import Recovery
 

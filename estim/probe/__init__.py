@@ -1,7 +1,8 @@
-"""The sensitivity probe for anyone's model: what its readings can see of its parameters.
+"""The sensitivity probe for anyone's model: what its readings can see of its parameters, and what silence proves.
 
-From below: `parameters` and `readings` flatten what a model takes and gives, `calls` evaluates it, `complex_step` and
-`differences` differentiate it, `derivatives` chooses between them, `models` knows what can be probed and returns
-readings, Jacobian and error bound as one record. `along` evaluates a model along one direction. Adapters
-(`statsmodels`) are imported only when such a model is given.
+From below: `model` evaluates what can be probed and knows its parameters and readings; `derivatives` stands in where it
+has none; `directions` takes the whitened Jacobian and its error apart; `assemble` makes of all that the `record`, on
+behalf of `sensitivity`. On the record stands `verdict`; on models `along` (one direction really evaluated),
+`two_models` and `many_unknowns`. `matrix_free` is for models too large for a Jacobian; `torch` and `jax` are adapters,
+imported only when such a model is given.
 """

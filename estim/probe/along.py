@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import coefficients, real_number
-from estim.probe.calls import Calls, first_calls
-from estim.probe.derivatives import scales_of
-from estim.probe.models import Probed, as_callable, probe
-from estim.probe.noise import Whitening, whitening
-from estim.probe.rounding import EPS, rounding_noise
+from estim.probe.derivatives.differentiate import scales_of
+from estim.probe.derivatives.rounding import EPS, rounding_noise
+from estim.probe.directions.noise import Whitening, whitening
+from estim.probe.model.calls import Calls, first_calls
+from estim.probe.model.probed import Probed, as_callable, probe
 from estim.record import Record
 from estim.recovery.response import MeanResponse
 

@@ -7,19 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import real_number, reals
-from estim.probe.condensed import condense
-from estim.probe.directions import Directions, resolve
-from estim.probe.floors import floors
-from estim.probe.noise import Whitening, noise_of
-from estim.probe.proven import exact_null_space, gauge_rows, without
-from estim.probe.readout import measured
+from estim.probe.derivatives.rough import without_rough
+from estim.probe.directions.condensed import condense
+from estim.probe.directions.floors import floors
+from estim.probe.directions.noise import Whitening, noise_of
+from estim.probe.directions.proven import exact_null_space, gauge_rows, without
+from estim.probe.directions.readout import measured
+from estim.probe.directions.resolve import Directions, resolve
+from estim.probe.directions.shares import carriers_of, group_table, groups_alone
 from estim.probe.record import Sensitivity, Status
-from estim.probe.rough import without_rough
-from estim.probe.shares import carriers_of, group_table, groups_alone
 from estim.probe.words import combinations, noise_phrase
 
 if TYPE_CHECKING:
-    from estim.probe.models import Probed
+    from estim.probe.model.probed import Probed
 
 Array = npt.NDArray[np.float64]
 
@@ -225,7 +225,7 @@ def certified_directions(model: Any, bank: Any, noise: Whitening, digits: int) -
         kind = type(model).__name__
         msg = f"digits need an attention.Network, or exact entries in Sensitivity.from_jacobian; got {kind}"
         raise TypeError(msg)
-    from estim.probe.certified import network_directions
+    from estim.probe.directions.certified import network_directions
 
     return network_directions(model, bank, noise, digits)
 
@@ -244,7 +244,7 @@ def from_jacobian(
     **options: Any,
 ) -> Sensitivity:
     """Make the record of `Sensitivity.from_jacobian`."""
-    from estim.probe.matrix import probe_matrix
+    from estim.probe.model.matrix import probe_matrix
 
     probed = probe_matrix(
         jacobian,
@@ -257,7 +257,7 @@ def from_jacobian(
     )
     certified = None
     if digits is not None:
-        from estim.probe.certified import matrix_directions
+        from estim.probe.directions.certified import matrix_directions
 
         noise = noise_of(probed, sigma, options["repeats"], options["repeat_correlation"])
         certified = matrix_directions(probed, noise, digits)

@@ -96,7 +96,7 @@ class Questions:
         >>> found.floor({"a": 1})
         inf
         """
-        from estim.probe.floors import floors
+        from estim.probe.directions.floors import floors
 
         u = self._vector(functional, "functional")[None, :]
         resolved = self.scaled_singular_values[: self.resolved]
@@ -152,7 +152,7 @@ class Questions:
         ValueError
             As `floor`, and when `confidence_level` is outside (0, 1).
         """
-        from estim.probe.change import change_power
+        from estim.probe.verdict.change import change_power
 
         return change_power(self.shift(delta), self.noisy_resolved, _probability(confidence_level, "confidence_level"))
 
@@ -180,7 +180,7 @@ class Questions:
         ValueError
             As `floor`; when the probabilities are outside (0, 1) or the power does not exceed the false-alarm rate.
         """
-        from estim.probe.change import detectable_shift
+        from estim.probe.verdict.change import detectable_shift
 
         needed = detectable_shift(
             self.noisy_resolved, _probability(power, "power"), _probability(confidence_level, "confidence_level")

@@ -14,7 +14,7 @@ from estim.record import Record
 from estim.streams import Seed
 
 if TYPE_CHECKING:
-    from estim.probe.verdict import Verdict
+    from estim.probe.verdict.record import Verdict
 
 Array = npt.NDArray[np.float64]
 
@@ -110,7 +110,7 @@ class Sensitivity(Questions, Views, Record):
         NaN where it may be off by more than 0.01, 0 for directions not resolved. Computed anew each time: with an input
         for each reading it is as large as the Jacobian.
         """
-        from estim.probe.shares import shares_of_inputs
+        from estim.probe.directions.shares import shares_of_inputs
 
         fields = ("readout", "known_readout", "whitening", "noiseless")
         trusted = self.carriers[: self.resolved, 0] >= 0
@@ -191,14 +191,14 @@ class Sensitivity(Questions, Views, Record):
         ('BLIND', 0.359, 3)
         """
         if statistic is not None or threshold is not None:
-            from estim.probe.alarm import judge_by_statistic
+            from estim.probe.verdict.alarm import judge_by_statistic
 
             return judge_by_statistic(
                 self, observed_shift, smallest_change=smallest_change, baseline=baseline, power=power,
                 confidence_level=confidence_level, absolute_sigma=absolute_sigma, statistic=statistic,
                 threshold=threshold, trials=trials, rng=rng,
             )  # fmt: skip
-        from estim.probe.judge import judge
+        from estim.probe.verdict.judge import judge
 
         return judge(
             self, observed_shift, smallest_change=smallest_change, baseline=baseline, power=power,

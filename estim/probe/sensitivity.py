@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 from estim.attention import Network
 from estim.probe.assemble import assemble, certified_directions
-from estim.probe.batches import Batches, joined
-from estim.probe.kinds import holds_jax_arrays, is_torch_module, require_left_out
-from estim.probe.models import probe
-from estim.probe.noise import noise_of
+from estim.probe.derivatives.rough import without_rough
+from estim.probe.directions.noise import noise_of
+from estim.probe.model.batches import Batches, joined
+from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_left_out
+from estim.probe.model.probed import probe
 from estim.probe.record import Sensitivity
-from estim.probe.rough import without_rough
 from estim.streams import Seed, generator
 
 if TYPE_CHECKING:

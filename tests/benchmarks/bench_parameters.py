@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 import estim
-from estim.probe.least_squares import Problem, fit
-from estim.probe.set_up import set_up
+from estim.probe.many_unknowns.least_squares import Problem, fit
+from estim.probe.many_unknowns.set_up import set_up
 from sims.fixtures import matrix_bank, matrix_network
 
 TRIALS = 10_000

@@ -15,8 +15,8 @@ from scipy.stats import norm
 import tests.tolerances as tol
 from estim import ParameterRecovery, recover_parameters
 from estim.attention import Layer, Network
-from estim.probe.least_squares import fit
-from estim.probe.set_up import set_up
+from estim.probe.many_unknowns.least_squares import fit
+from estim.probe.many_unknowns.set_up import set_up
 from sims.fixtures import matrix_bank, matrix_network, scalar_chain
 from sims.growth import DECAY_BOUNDS, DECAYS, TIMES, decays, decays_jacobian
 

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.batches import Batches
-from estim.probe.calls import require_inputs, spread
 from estim.probe.jax.precision import precision, rounding
 from estim.probe.jax.readings import Function, coarsest_of, require_kept, require_smooth
-from estim.probe.readings import flatten, input_of_each, split_complex
+from estim.probe.model.batches import Batches
+from estim.probe.model.calls import require_inputs, spread
+from estim.probe.model.readings import flatten, input_of_each, split_complex
 
 Array = npt.NDArray[np.float64]
 

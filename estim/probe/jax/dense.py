@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.calls import First, require_inputs
-from estim.probe.derivatives import Derivative
-from estim.probe.given import check_jacobian
+from estim.probe.derivatives.differentiate import Derivative
+from estim.probe.derivatives.rounding import EPS, MOVED, measured_error
 from estim.probe.jax.jacobian import Differentiated, differentiated
 from estim.probe.jax.parameters import moved_leaves, read_tree, vector_of
 from estim.probe.jax.precision import precision, raised, rounding, word
 from estim.probe.jax.readings import Function, require_kept, require_smooth
-from estim.probe.parameters import Parameters
-from estim.probe.rounding import EPS, MOVED, measured_error
+from estim.probe.model.calls import First, require_inputs
+from estim.probe.model.given import check_jacobian
+from estim.probe.model.parameters import Parameters
 
 Array = npt.NDArray[np.float64]
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import numbers_of_inputs
+from estim.probe.derivatives.rounding import EPS, MOVED
 from estim.probe.jax.bank import Part, pieces, read_parts
 from estim.probe.jax.dense import precision_note
 from estim.probe.jax.gram import BLOCK, JaxPasses
@@ -21,7 +22,6 @@ from estim.probe.matrix_free.cost import cost
 from estim.probe.matrix_free.error import error_of_combinations, relative_norms
 from estim.probe.matrix_free.large import model_sensitivity, noise_of
 from estim.probe.matrix_free.record import ModelSensitivity
-from estim.probe.rounding import EPS, MOVED
 
 Array = npt.NDArray[np.float64]
 

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from estim.probe.derivatives.rounding import generic_signs
 from estim.probe.jax.precision import is_floating, precision, rounding
 from estim.probe.matrix_free.groups import given_groups
-from estim.probe.parameters import ROOT, Parameters, read_parameters
-from estim.probe.rounding import generic_signs
+from estim.probe.model.parameters import ROOT, Parameters, read_parameters
 
 
 @dataclass(frozen=True)

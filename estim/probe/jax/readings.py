@@ -11,7 +11,7 @@ import numpy as np
 
 from estim.probe.jax.parameters import Tree
 from estim.probe.jax.precision import precision, rounding
-from estim.probe.readings import leaves_of
+from estim.probe.model.readings import leaves_of
 
 
 @dataclass(frozen=True)

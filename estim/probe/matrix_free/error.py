@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.rounding import EPS, error_by_moving
+from estim.probe.derivatives.rounding import EPS, error_by_moving
 
 Array = npt.NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estim.probe.judge import check_power, decide, project
-from estim.probe.margin import Margin
-from estim.probe.observed import noise_factor, observe
-from estim.probe.verdict import Verdict
+from estim.probe.verdict.judge import check_power, decide, project
+from estim.probe.verdict.margin import Margin
+from estim.probe.verdict.observed import noise_factor, observe
+from estim.probe.verdict.record import Verdict
 
 if TYPE_CHECKING:
     from estim.probe.matrix_free.record import ModelSensitivity

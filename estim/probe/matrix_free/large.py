@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
+from estim.probe.directions.noise import Whitening, whitening
 from estim.probe.matrix_free.passes import Grams, Passes, progress_bar
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.spectrum import (
@@ -18,7 +19,6 @@ from estim.probe.matrix_free.spectrum import (
     spectrum_of,
     whitened,
 )
-from estim.probe.noise import Whitening, whitening
 from estim.probe.record import Status
 
 Array = npt.NDArray[np.float64]

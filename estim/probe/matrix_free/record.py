@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
-    from estim.probe.verdict import Verdict
+    from estim.probe.verdict.record import Verdict
 
 Array = npt.NDArray[np.float64]
 
@@ -199,7 +199,7 @@ class ModelSensitivity(Record):
         ValueError
             As `shift`, and when `confidence_level` is outside (0, 1).
         """
-        from estim.probe.change import change_power
+        from estim.probe.verdict.change import change_power
 
         return change_power(self.shift(readings_shift), self.resolved, _probability(confidence_level))
 
@@ -227,7 +227,7 @@ class ModelSensitivity(Record):
         ValueError
             As `power`.
         """
-        from estim.probe.change import detectable_shift
+        from estim.probe.verdict.change import detectable_shift
 
         shift = self.shift(readings_shift)
         needed = detectable_shift(self.resolved, _probability(power), _probability(confidence_level))

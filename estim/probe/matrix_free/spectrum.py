@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.noise import Whitening
+from estim.probe.directions.noise import Whitening
 
 Array = npt.NDArray[np.float64]
 

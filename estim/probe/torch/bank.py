@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from estim.probe.batches import Batches
+from estim.probe.model.batches import Batches
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from estim.probe.rounding import generic_signs
+from estim.probe.derivatives.rounding import generic_signs
 from estim.probe.torch.uses import Use
 
 #: Combinations of the entries of a row.

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe import rounding
-from estim.probe.rounding import MOVED, generic_signs
+from estim.probe.derivatives import rounding
+from estim.probe.derivatives.rounding import MOVED, generic_signs
 from estim.probe.torch.bank import Bank, in_parts
 from estim.probe.torch.readings import Subject, explained
 from estim.probe.torch.rows import rows_of
@@ -56,7 +56,7 @@ def _numpy(tensor: torch.Tensor) -> Array:
 
 
 def measured_error(jacobian: Array, double: Array | None, moved: tuple[Array, Array], dtype: Any) -> Array:
-    """Return the error of a Jacobian in a dtype, as `estim.probe.rounding.measured_error`."""
+    """Return the error of a Jacobian in a dtype, as `estim.probe.derivatives.rounding.measured_error`."""
     return rounding.measured_error(jacobian, double, moved, torch.finfo(dtype).eps)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.directions.noise import Whitening
 from estim.probe.matrix_free import large
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.matrix_free.record import ModelSensitivity
-from estim.probe.noise import Whitening
 from estim.probe.torch.error import require_borne_out
 from estim.probe.torch.gram import Layout, combined_rows, grams_of
 from estim.probe.torch.readings import Subject

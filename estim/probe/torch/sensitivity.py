@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.assemble import assemble
-from estim.probe.calls import Calls, First, restricted
-from estim.probe.given import finite_rows
 from estim.probe.matrix_free.record import ModelSensitivity
-from estim.probe.models import Probed
-from estim.probe.parameters import Parameters, read_parameters
+from estim.probe.model.calls import Calls, First, restricted
+from estim.probe.model.given import finite_rows
+from estim.probe.model.parameters import Parameters, read_parameters
+from estim.probe.model.probed import Probed
 from estim.probe.record import Sensitivity
 from estim.probe.torch.bank import Bank, read_bank
 from estim.probe.torch.dense import batches_of, jacobian_of, measured_error, moved_jacobian

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.assemble import assemble
-from estim.probe.models import Probed
-from estim.probe.noise import Whitening
-from estim.probe.parameters import Parameters
+from estim.probe.directions.noise import Whitening
+from estim.probe.model.parameters import Parameters
+from estim.probe.model.probed import Probed
 from estim.probe.record import Sensitivity
 from estim.probe.torch.dense import jacobian_of, measured_error, moved_jacobian
 from estim.probe.torch.gram import Layout

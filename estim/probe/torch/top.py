@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from estim.probe.directions.noise import Whitening
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.top_record import directions_sought, top_cost, top_sensitivity
-from estim.probe.noise import Whitening
 from estim.probe.torch.operator import jacobian_operator
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey, available, gram_bytes, in_bytes, parts_of

@@ -12,18 +12,18 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from estim.probe.along import absolute, noisy, whitened
-from estim.probe.any_change import AnyChange
-from estim.probe.judge import Projected
-from estim.probe.margin import Margin
-from estim.probe.noise import Whitening
-from estim.probe.pair import Pair, require_finite, third_margin
-from estim.probe.rounding import error_by_moving
+from estim.probe.derivatives.rounding import error_by_moving
+from estim.probe.directions.noise import Whitening
 from estim.probe.torch.bank import Bank, read_bank
 from estim.probe.torch.dense import batches_of, moved_parameters
 from estim.probe.torch.parameters import tensor_groups, trainable
 from estim.probe.torch.readings import Subject, as_dtype, explained
 from estim.probe.torch.state import weights_like
 from estim.probe.torch.untouched import untouched
+from estim.probe.two_models.pair import Pair, require_finite, third_margin
+from estim.probe.verdict.any_change import AnyChange
+from estim.probe.verdict.judge import Projected
+from estim.probe.verdict.margin import Margin
 
 Array = npt.NDArray[np.float64]
 Weights = dict[str, torch.Tensor]

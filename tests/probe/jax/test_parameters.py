@@ -10,7 +10,7 @@ import jax.numpy as jnp  # noqa: E402
 
 import estim  # noqa: E402
 from estim.probe.jax.parameters import read_tree, vector_of  # noqa: E402
-from estim.probe.kinds import holds_jax_arrays  # noqa: E402
+from estim.probe.model.kinds import holds_jax_arrays  # noqa: E402
 
 Affine = namedtuple("Affine", ["weight", "bias"])
 

@@ -1,0 +1,1 @@
+"""From a whitened Jacobian and its error to directions, resolved or not."""

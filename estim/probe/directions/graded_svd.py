@@ -1,0 +1,94 @@
+"""Singular value decompositions that stay right where columns are decades apart."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.probe.directions.noise import norms_of
+
+Array = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+#: Singular values farther apart than this would be less than ten digits good in LAPACK's bidiagonal SVD.
+GRADED = 1e6
+
+
+class Decomposition(NamedTuple):
+    """M = left diag(values) right, thin; values descend."""
+
+    left: Array
+    """(rows, rank), orthonormal columns."""
+    values: Array
+    """(rank,), NaN for those more than the range of floats below the largest."""
+    right: Array
+    """(rank, columns), orthonormal rows."""
+
+
+def svd(matrix: Array, *, full: bool = False) -> Decomposition:
+    """Decompose a matrix of whatever rank and overwrite it; numpy's own needs room for three more of it.
+
+    With `full` the right vectors are completed to a basis.
+    """
+    from scipy.linalg import lapack
+
+    # LAPACK keeps columns together: what numpy keeps by rows is the transpose there.
+    turned = not matrix.flags.f_contiguous
+    given = np.asfortranarray(matrix.T if turned else matrix)
+    work, _ = lapack.dgesdd_lwork(*given.shape, full_matrices=full)
+    left, values, right, info = lapack.dgesdd(given, full_matrices=full, lwork=int(work), overwrite_a=1)
+    if info != 0:
+        msg = f"the singular value decomposition did not converge (LAPACK dgesdd, info = {info})"
+        raise ArithmeticError(msg)
+    return Decomposition(right.T, values, left.T) if turned else Decomposition(left, values, right)
+
+
+def decompose(rows: Callable[[], Array], loss: float = 0.0) -> Decomposition:
+    """Decompose a matrix of full row rank, each value and its vectors accurate relative to itself.
+
+    Parameters
+    ----------
+    rows : callable
+        Makes the matrix, (rank, parameters), anew: it is overwritten, and seldom wanted again. Columns may be graded;
+        scaled to norm one it must be well conditioned beside 1 / `loss`.
+    loss : float
+        Relative error that the weakest value has anyway, and may have again.
+    """
+    matrix = rows()
+    if not len(matrix):
+        return Decomposition(np.zeros((0, 0)), np.zeros(0), matrix)
+    if len(matrix) == 1:
+        length = norms_of(matrix.T)
+        return Decomposition(np.ones((1, 1)), length, matrix / length)
+    norms = norms_of(matrix)
+    if norms.max() <= GRADED * norms[norms > 0.0].min():
+        found = svd(matrix)
+        if EPS * found.values[0] <= max(EPS * GRADED, loss) * found.values[-1]:
+            return found
+    return _jacobi(rows())
+
+
+def _jacobi(rows: Array) -> Decomposition:
+    """LAPACK's preconditioned one-sided Jacobi method (Drmac and Veselic 2008, doi:10.1137/050639193)."""
+    from scipy.linalg import lapack
+
+    # rows^T = D B^T has graded rows; joba = 2 is the choice that keeps the accuracy for them.
+    values, right, left, work, _, info = lapack.dgejsv(rows.T, joba=2, jobu=0, jobv=0)
+    if info != 0:
+        msg = f"the Jacobi SVD did not converge (LAPACK dgejsv, info = {info})"
+        raise ArithmeticError(msg)
+    values = values * work[0] / work[1]
+    # The rank is full: a zero is too small beside the largest for a float to hold.
+    return Decomposition(left, np.where(values > 0.0, values, np.nan), right[:, : len(values)].T)
+
+
+def orthonormal(rows: Array) -> Array:
+    """Return orthonormal rows with the same span; rows of full rank, graded columns or not."""
+    if not len(rows):
+        return rows
+    rows = rows / norms_of(rows.T)[:, None]
+    norms = norms_of(rows)
+    if norms.max() > GRADED * norms[norms > 0.0].min():
+        return _jacobi(rows).right
+    return np.asarray(np.linalg.qr(rows.T)[0].T)

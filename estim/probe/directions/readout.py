@@ -1,0 +1,94 @@
+"""From readings to coordinates along the resolved directions: orthonormal combinations of whitened readings."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.probe.directions.noise import Whitening, norms_of
+from estim.probe.directions.resolve import Directions
+
+Array = NDArray[np.float64]
+
+#: Departure from orthonormality that no test of a shift would feel.
+_ORTHONORMAL = 1e-12
+#: Readings at a time.
+_BLOCK = 256
+
+
+def measured(jacobian: Array, noise: Whitening, found: Directions) -> dict[str, Array]:
+    """Return the fields of the record that turn readings into coordinates along its directions."""
+    known = int(np.isinf(found.singular_values[: found.rank]).sum())
+    columns, weights = found.moved.columns, found.moved.weights
+    scale = np.ones(len(weights))
+    if columns is None:
+        columns, scale = jacobian, found.scale
+    fixed = noise.known(columns) / scale @ weights[:, :known]
+    return {
+        "whitening": noise.scale if noise.forward is None else noise.forward,
+        "noiseless": np.zeros((0, len(jacobian))) if noise.forward is None else noise.noiseless,
+        "known_readout": fixed / norms_of_columns(fixed),
+        "readout": readout_of(columns, scale, weights[:, known:], noise),
+    }
+
+
+def readout_of(columns: Array, scale: Array, weights: Array, noise: Whitening) -> Array:
+    """Return the left singular vectors of the whitened Jacobian, for resolved directions that noise blurs.
+
+    Parameters
+    ----------
+    columns : ndarray, shape (readings, columns)
+        The Jacobian, or others that span the same.
+    scale : ndarray, shape (columns,)
+        By which they are divided.
+    weights : ndarray, shape (columns, resolved noisy directions)
+        Their weights in each vector, before whitening and up to its length.
+    noise : Whitening
+
+    Returns
+    -------
+    ndarray, shape (whitened readings, resolved noisy directions)
+        Orthonormal, so that independent noise stays independent. Times a whitened shift of the readings it has unit
+        variance and, under a change delta of the parameters, the mean ``s (directions @ delta)``.
+
+    Notes
+    -----
+    Where the vectors are known more roughly than orthonormality, they are made so from the strongest on: a column is
+    then as accurate as the Jacobian's own error leaves that direction.
+    """
+    moved = np.empty((len(noise.scale), weights.shape[1]))
+    if noise.forward is not None:
+        moved[:] = noise.forward @ (columns / scale @ weights)
+    else:
+        for start in range(0, len(columns), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            np.matmul(columns[part] / scale * noise.scale[part, None], weights, out=moved[part])
+    moved /= norms_of_columns(moved)
+    return moved if _departure(moved) <= _ORTHONORMAL else _orthonormal(moved)
+
+
+def _departure(columns: Array) -> float:
+    """Return the largest entry of C^T C - 1, which is not held."""
+    largest = 0.0
+    for start in range(0, columns.shape[1], _BLOCK):
+        stop = min(start + _BLOCK, columns.shape[1])
+        gram = columns[:, :stop].T @ columns[:, start:stop]
+        gram[start:][np.diag_indices(stop - start)] -= 1.0
+        largest = max(largest, float(gram.max()), -float(gram.min()))
+    return largest
+
+
+def norms_of_columns(matrix: Array) -> Array:
+    """Return the column norms, those of zero as 1."""
+    norms = norms_of(matrix)
+    return np.where(norms > 0.0, norms, 1.0)
+
+
+def _orthonormal(columns: Array) -> Array:
+    """Return Q of the QR factorisation, each column turned to the side of what it was."""
+    from scipy.linalg import lapack
+
+    work = 64 * columns.shape[1]
+    factored, tau, *_ = lapack.dgeqrf(np.asfortranarray(columns), lwork=work, overwrite_a=1)
+    signs = np.where(np.diagonal(factored) < 0.0, -1.0, 1.0)
+    orthonormal, *_ = lapack.dorgqr(factored, tau, lwork=work, overwrite_a=1)
+    orthonormal *= signs
+    return np.ascontiguousarray(orthonormal)

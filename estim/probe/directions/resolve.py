@@ -1,0 +1,181 @@
+"""Which directions of parameter space stand out of the error of a Jacobian, and how strongly.
+
+Resolution is decided free of units. With column norms n of the whitened Jacobian W and column norms e of its error
+bound E, a column with n_j <= e_j is unresolved; the others are scaled to unit norm, and a direction is resolved when
+its singular value exceeds eta = ||E/n||_F, by which no error can move it (Weyl).
+
+Reported are the singular values and directions of W_r, the resolved part of W in the user's units, and an orthonormal
+basis of what it does not see. Readings without noise come first: they fix their combinations exactly.
+
+notation: rows of `directions` are unit vectors in parameter space; D = diag(n).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.probe.directions.condensed import Condensed
+from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined
+from estim.probe.directions.graded_svd import decompose, orthonormal
+from estim.probe.directions.noise import norms_of
+
+Array = NDArray[np.float64]
+
+#: Rows at a time.
+_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The outcome: the first `rank` directions are resolved, in descending order of singular value.
+
+    Twice: in the user's units, to be reported; and with each parameter in units of its own effect, to compute with,
+    since floors and shifts then lose nothing to units that are decades apart.
+    """
+
+    rank: int
+    singular_values: Array
+    """(parameters,) of W_r; infinite for combinations known without noise, zero where not resolved, NaN where float64
+    does not know them."""
+    directions: Array
+    """(parameters, parameters) unit rows: resolved ones, then a basis of what is not seen."""
+    scale: Array
+    """(parameters,) readings' whitened norm per unit of the parameter; 1 where it has no effect."""
+    scaled_singular_values: Array
+    """(parameters,) of W / scale: free of units; those not resolved as float64 has them."""
+    scaled_directions: Array
+    """(parameters, parameters) orthonormal rows in the parameters times `scale`, in the same order."""
+    resolution: float
+    """eta: what a scaled singular value must exceed."""
+    moved: "Moved"
+    """What a step along each resolved direction moves."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a step along each resolved direction moves: the readings that are its left singular vector, whitened.
+
+    Not from the direction itself: where a weak direction takes up strong parameters, whose effects cancel, float64
+    would show the rounding of these.
+    """
+
+    weights: Array
+    """(columns, resolved), to multiply `columns` with."""
+    error: Array
+    """(resolved,) bound on the relative error of the readings moved."""
+    columns: Array | None = None
+    """(readings, columns); None stands for the Jacobian over `scale`."""
+
+
+def resolve(condensed: Condensed, proven: Array) -> Directions:
+    """Return the directions that a condensed Jacobian, known to its slack, resolves.
+
+    `proven` are orthonormal rows, in the user's units, proven not to be seen: the weak values there profit.
+    """
+    scale = norms_of(condensed.noisy)
+    if len(condensed.noiseless):
+        scale = np.where(scale > 0.0, scale, norms_of(condensed.noiseless))
+    scale = np.where(scale > 0.0, scale, 1.0)
+    slack = condensed.slack / scale
+    if len(condensed.noiseless):
+        return _with_noiseless(condensed, condensed.noisy / scale, slack, scale)
+    found = factor(condensed.noisy / scale, slack)
+    rank, size = len(found.values), len(scale)
+    if 0 < rank == size - len(proven) < size:
+        weights, values, directions = _beside_null(condensed.noisy / scale, found, scale, proven)
+    else:
+        del condensed  # nor need the caller hold it, if memory matters
+        weights, values, right = found.times(scale)
+        directions = joined(right, orthonormal(found.unseen / scale))
+        values = _known_to_rounding(values, found, scale) if rank < size else values
+    return Directions(
+        rank=rank,
+        singular_values=_padded(values, size),
+        directions=directions,
+        scale=scale,
+        scaled_singular_values=_padded(np.concatenate([found.values, found.unresolved]), size),
+        scaled_directions=joined(found.right, found.unseen),
+        resolution=found.resolution,
+        moved=Moved(weights, _error(weights, slack + ROUNDING, values)),
+    )
+
+
+def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Array) -> Directions:
+    """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
+    noiseless, known_slack = condensed.noiseless / scale, condensed.noiseless_slack / scale
+    known = factor(noiseless.copy(), known_slack)
+    inverse = known.right.T / known.values
+    # LAPACK's null vectors may be off by tens of roundings; one step takes back what of them is fixed.
+    fixed_part = (noiseless @ known.weights()).T @ (noiseless @ known.unseen.T)
+    basis = known.unseen - (inverse @ fixed_part).T
+    # The error of what is fixed tilts the complement, and lets strong columns in.
+    fixed_slack = known_slack + ROUNDING * norms_of(noiseless)
+    let_in = float(np.linalg.norm(noisy @ inverse))
+    inside_slack = (slack + ROUNDING) @ np.abs(basis.T) + let_in * (fixed_slack @ np.abs(basis.T))
+    inside = factor(noisy @ basis.T, inside_slack)
+    found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis, rescaled=inside.weights())
+    fixing, _, fixed = known.times(scale)
+    weights, values, right = found.times(scale)
+    values = _known_to_rounding(values, found, scale)
+    errors = [
+        _error(fixing, fixed_slack, np.ones(len(fixed))),
+        _error(weights, inside_slack, values),
+    ]
+    size, infinite = len(scale), np.full(len(fixed), np.inf)
+    return Directions(
+        rank=len(fixed) + len(values),
+        singular_values=_padded(np.concatenate([infinite, values]), size),
+        directions=np.concatenate([fixed, right, orthonormal(found.unseen / scale)]),
+        scale=scale,
+        scaled_singular_values=_padded(np.concatenate([infinite, found.values, found.unresolved])[:size], size),
+        scaled_directions=np.concatenate([known.right, found.right, found.unseen]),
+        resolution=inside.resolution if np.isfinite(inside.resolution) else known.resolution,
+        moved=Moved(np.concatenate([fixing, basis.T @ weights], axis=1), np.concatenate(errors)),
+    )
+
+
+def _known_to_rounding(values: Array, found: Factored, scale: Array) -> Array:
+    """Make NaN of the values in the user's units that are rounding, where the unseen space is known to that only.
+
+    Strong parameters have a part in it, over the weakest value free of units.
+    """
+    if not len(values):
+        return values
+    largest = max(float(values[0]), float(scale.max()))
+    return np.where(values < 64.0 * EPS * len(scale) * largest / found.weakest, np.nan, values)
+
+
+def _error(weights: Array, slack: Array, values: Array) -> Array:
+    known = np.flatnonzero(np.isfinite(slack))  # a column without bound is unresolved, and has no weight
+    reach = np.zeros(weights.shape[1])
+    for some in np.split(known, range(_ROWS, len(known), _ROWS)):
+        reach += slack[some] @ np.abs(weights[some])
+    return np.where(np.isnan(values), np.inf, reach)
+
+
+def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tuple[Array, Array, Array]:
+    """Return weights, values and directions where orthonormal rows `null` are proven to be all that is unseen.
+
+    In units decades apart the weak singular values depend on the null space more finely than the whitened Jacobian
+    shows it. With it known, columns that span the rest stand for all; they are made orthogonal to it, weak ones
+    first, so that no strong column's rounding enters a weaker one, and Jacobi's method keeps each value accurate
+    relative to itself.
+    """
+    from scipy.linalg import qr, solve_triangular
+
+    rank = len(found.values)
+    *_, order = qr(noisy, mode="r", pivoting=True)
+    kept = order[:rank]
+    kept = kept[np.argsort(scale[kept], kind="stable")]
+    basis, mixing = np.linalg.qr(np.eye(len(scale))[:, kept] - null.T @ null[:, kept])
+    triangle = np.linalg.qr(noisy[:, kept], mode="r")
+    columns = solve_triangular(mixing, (triangle * scale[kept]).T, trans="T").T
+    left, values, right = decompose(columns.copy, found.resolution / found.weakest)
+    weights = np.zeros((len(scale), rank))
+    weights[kept] = solve_triangular(triangle, left)
+    return weights, values, np.concatenate([right @ basis.T, null])
+
+
+def _padded(values: Array, length: int) -> Array:
+    return np.concatenate([values, np.zeros(length - len(values))])

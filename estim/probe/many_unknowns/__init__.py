@@ -1,0 +1,1 @@
+"""Recovery of many parameters under noise."""

@@ -1,0 +1,1 @@
+"""What can be probed: a model of any kind, its parameters, bank and readings."""

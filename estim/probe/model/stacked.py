@@ -1,0 +1,92 @@
+"""Batches of a bank put together: what comes out is what the whole bank would give, order included."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estim.probe.model.given import NotFiniteError
+
+if TYPE_CHECKING:
+    from estim.probe.model.probed import Probed
+
+#: From the surest to the least sure.
+_METHODS = ("exact", "arithmetic in balls", "given", "complex step", "differences")
+#: Notes of batches that are kept: they may differ in a number each.
+_MOST_NOTES = 12
+
+
+def _rank(method: str) -> int:
+    """Return the place of a method among the others; automatic differentiation is exact, in the floats it is in."""
+    return _METHODS.index(method) if method in _METHODS else 1
+
+
+def stacked(batches: "Sequence[Probed | NotFiniteError]") -> "Probed":
+    """Put batches one after the other; of complex readings all real parts, then all imaginary parts.
+
+    Raises
+    ------
+    ValueError
+        When no batch has a finite reading, or only some have complex readings.
+    """
+    total = sum(part.total for part in batches)
+    before = np.cumsum([0, *(part.total for part in batches)])
+    inputs = np.cumsum([0, *(_bank_size(part) for part in batches)])
+    left = [(part, k) for k, part in enumerate(batches) if not isinstance(part, NotFiniteError)]
+    if not left:
+        msg = f"readings and derivatives must be finite; none of {total} is"
+        raise ValueError(msg)
+    _require_one_kind(batches)
+    parts = [part for part, _ in left]
+    places = np.concatenate([_places(part, int(before[k]), total) for part, k in left])
+    order = None if (np.diff(places) > 0).all() else np.argsort(places)
+    exact = [part.exact for part in parts if part.exact is not None]
+    return replace(
+        parts[0],
+        readings=_joined([part.readings for part in parts], order),
+        jacobian=_joined([part.jacobian for part in parts], order),
+        error=None if all(part.error is None for part in parts) else _joined([part.bound for part in parts], order),
+        inputs=_joined([part.inputs + inputs[k] for part, k in left], order),
+        derivative=max((part.derivative for part in parts), key=_rank),
+        exact=_joined(exact, order) if len(exact) == len(parts) else None,
+        notes=_notes(parts),
+        kept=places if order is None else places[order],
+        total=total,
+        bank_size=int(inputs[-1]),
+    )
+
+
+def _joined(rows: list[NDArray[Any]], order: NDArray[np.intp] | None) -> NDArray[Any]:
+    return np.concatenate(rows) if order is None else np.concatenate(rows)[order]
+
+
+def _places(part: "Probed", before: int, total: int) -> NDArray[np.int64]:
+    """Return the place of each reading of a batch among all, (M,)."""
+    if not part.complex:
+        return part.kept + before
+    imaginary = part.kept >= part.total // 2
+    return part.kept + before // 2 + np.where(imaginary, (total - part.total) // 2, 0)
+
+
+def _bank_size(part: "Probed | NotFiniteError") -> int:
+    return int(part.inputs.max(initial=-1)) + 1 if part.bank_size is None else part.bank_size  # type: ignore[union-attr]
+
+
+def _require_one_kind(batches: "Sequence[Probed | NotFiniteError]") -> None:
+    words = ["complex" if part.complex else "real" for part in batches]
+    if len(set(words)) > 1:
+        other = next(k for k, word in enumerate(words) if word != words[0])
+        msg = (
+            "the model must return complex readings for every batch or for none; "
+            f"batch 0 has {words[0]} ones, batch {other} {words[other]} ones"
+        )
+        raise ValueError(msg)
+
+
+def _notes(parts: "list[Probed]") -> tuple[str, ...]:
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    if len(notes) <= _MOST_NOTES:
+        return notes
+    return (*notes[:_MOST_NOTES], f"{len(notes) - _MOST_NOTES} more notes, on other batches, are left out")

@@ -1,0 +1,1 @@
+"""Two models and one monitor: predicted and actual shift, and the verdict."""

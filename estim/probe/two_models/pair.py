@@ -1,0 +1,54 @@
+"""Two models of one kind, as the readings of one bank."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.verdict.judge import Projected
+from estim.probe.verdict.margin import Margin
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two models of one kind, as far as their readings go; all changes of readings are (M,), after less before."""
+
+    expected: Array
+    """J delta."""
+    changed: Array
+    error: Array
+    """(M,) bound of the error of both."""
+    partly: Callable[[float], Array]
+    """The change of the readings after a fraction of the change of the parameters; NaN where the model fails."""
+    whiten: Callable[[Array], Array]
+    """In standard deviations of one reading's noise."""
+    absolute: Callable[[Array], Array]
+    """The same of bounds."""
+    project: Callable[[Array], Projected]
+    """A change of the readings, split in what the parameters can do, to first order, and the rest."""
+    margin: Callable[[Any, np.random.Generator], Margin]
+    """Of a smallest change of interest that is given."""
+    delta: Array
+    """(2,) Euclidean norm of the change of the parameters, and of the parameters before."""
+    parameters: int
+    notes: tuple[str, ...]
+
+
+def require_finite(readings: Array, argument: str) -> None:
+    """Refuse a model whose readings are not finite."""
+    if not np.isfinite(readings).all():
+        i = int(np.argmin(np.isfinite(readings)))
+        msg = f"readings of {argument} must be finite; reading {i} is not"
+        raise ValueError(msg)
+
+
+def third_margin(shift: float) -> Margin:
+    """Return the margin of a model that was given as the smallest change of interest."""
+    words = "the change to the model given as the smallest one"
+    if not shift > 0.0:
+        return Margin(words, np.zeros(1), None, unseen=(words,), unresolved=True, single=True)
+    return Margin(words, np.array([shift]), None, single=True)

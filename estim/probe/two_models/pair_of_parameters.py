@@ -1,0 +1,111 @@
+"""Two sets of parameters of one callable, or two attention networks, compared."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.attention import Network
+from estim.probe.along import absolute, error_of_change, noisy, start, whitened
+from estim.probe.assemble import assemble
+from estim.probe.model.kinds import holds_jax_arrays
+from estim.probe.model.parameters import Parameters, read_parameters
+from estim.probe.record import Sensitivity
+from estim.probe.two_models.pair import Pair, require_finite, third_margin
+from estim.probe.verdict.any_change import AnyChange
+from estim.probe.verdict.judge import Projected, project
+from estim.probe.verdict.margin import Margin, margin_of
+from estim.probe.verdict.observed import Observation
+from estim.probe.verdict.planning import Repeats
+
+Array = npt.NDArray[np.float64]
+
+
+def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: Any) -> Pair:
+    """Return two sets of parameters of a callable, or two networks."""
+    network = isinstance(before, Network)
+    if not network and not callable(model):
+        msg = (
+            "before must be a torch.nn.Module or an attention.Network, or parameters with model=a callable "
+            f"model(params, bank); got {type(before).__name__} and model={model!r:.80}"
+        )
+        raise TypeError(msg)
+    if network:
+        _require_left_out_model(model)
+        found, calls = start(before, bank, None, None)
+    else:
+        _read(before, "before")
+        found, calls = start(model, bank, before, None)
+
+    def values(given: Any, argument: str) -> Array:
+        return _other(before, given, found.names, argument)
+
+    delta = values(after, "after") - found.parameters
+    if not delta.any():
+        msg = "after must differ from before; all parameters are the same"
+        raise ValueError(msg)
+    noise = noisy(sigma, found.total)
+    moved = calls(found.parameters + delta)
+    require_finite(moved, "after")
+    level = error_of_change(found, calls, delta, moved)
+    record = assemble(
+        found, sigma, symmetry=None, repeats=1, repeat_correlation=0.0, smallest_change=None, rtol=None, atol=None
+    )
+
+    def margin(smallest: Any, rng: np.random.Generator) -> Margin:
+        if isinstance(smallest, AnyChange):
+            return margin_of(record, smallest, rng)
+        third = calls(values(smallest, "smallest_change")) - found.readings
+        require_finite(third, "smallest_change")
+        return third_margin(math.sqrt(_projected(record, third).statistic))
+
+    return Pair(
+        expected=found.jacobian @ delta, changed=moved - found.readings, error=level,
+        partly=lambda t: calls(found.parameters + t * delta) - found.readings,
+        whiten=lambda change: whitened(noise, change), absolute=lambda bound: absolute(noise, bound),
+        project=lambda change: _projected(record, change), margin=margin,
+        delta=np.array([np.linalg.norm(delta), np.linalg.norm(found.parameters)]),
+        parameters=int(np.count_nonzero(delta)), notes=found.notes,
+    )  # fmt: skip
+
+
+def _require_left_out_model(model: Any) -> None:
+    """Refuse a callable beside models that hold their parameters."""
+    if model is not None:
+        msg = f"model must be left out: before and after are models themselves; got {model!r:.80}"
+        raise ValueError(msg)
+
+
+def _projected(record: Sensitivity, change: Array) -> Projected:
+    seen = Observation(change, np.zeros_like(change), Repeats(1.0, 1, 0.0), 1, 1.0, math.inf, ())
+    return project(record, seen, 1.0)
+
+
+def _read(given: Any, argument: str) -> Parameters:
+    if holds_jax_arrays(given):
+        from estim.probe.jax.parameters import read_tree, vector_of
+
+        return vector_of(read_tree(given))
+    return read_parameters(given, argument=argument)
+
+
+def _other(before: Any, given: Any, names: tuple[str, ...], argument: str) -> Array:
+    """Return the parameters of another model as a vector like those of the first."""
+    if isinstance(before, Network):
+        if not isinstance(given, Network):
+            msg = f"{argument} must be an attention.Network as before is; got {type(given).__name__}"
+            raise TypeError(msg)
+        if given.normalizer is not before.normalizer and given.normalizer != before.normalizer:
+            msg = f"{argument} must have the normalizer of before; got {given.normalizer!r} and {before.normalizer!r}"
+            raise ValueError(msg)
+        from estim.probe.model.networks import nested_parameters
+
+        given = nested_parameters(given)
+    found = _read(given, argument)
+    if found.names != names:
+        odd = sorted(set(found.names) ^ set(names))
+        said = f"{odd[0]} is in one of them only" if odd else "their order differs"
+        msg = f"{argument} must have the {len(names)} parameters of before; got {len(found.names)}: {said}"
+        raise ValueError(msg)
+    return found.values

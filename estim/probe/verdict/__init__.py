@@ -1,0 +1,1 @@
+"""Changed, equivalent or blind: the decision, its power, and what to do."""

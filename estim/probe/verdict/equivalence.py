@@ -1,0 +1,186 @@
+"""Formal equivalence: the hypothesis that the shift is at least a margin, and what rejects it.
+
+notation: k degrees of freedom, z the projected shift and Delta the margin, both in standard deviations of the noise,
+known or estimated from nu degrees of freedom. A margin may be an ensemble, of random changes: probabilities are then
+averages over it.
+
+One degree of freedom: two one-sided tests (Schuirmann 1987, doi:10.1007/BF01068419), with t for estimated noise. Many:
+z'z at most the lower quantile of the noncentral chi-square with noncentrality Delta^2 (Wellek, Testing Statistical
+Hypotheses of Equivalence and Noninferiority, 2010). With estimated noise the margin, in standard deviations, is not
+known: the p-value is the largest over a confidence interval of the noise, plus what that interval misses (Berger and
+Boos 1994, doi:10.1080/01621459.1994.10476836); so its size is at most the level, whatever the noise.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.verdict.noise_interval import largest_probability, largest_statistics, quantile, variance_interval
+
+Array = npt.NDArray[np.float64]
+
+#: Share of the level that the interval of the noise may miss it with: little is lost, and its ends are still near.
+MISSED = 0.02
+# Of the quadrature over the estimated variance, on either side of the kink.
+_NODES = 24
+# Standard deviations by which a margin is never taken for a shift, even with one degree of the noise.
+_SURE = 1e6
+# Its square is a float64.
+_LONGEST = 1e150
+
+
+@dataclass(frozen=True)
+class EquivalenceTest:
+    """The test of a margin at a level."""
+
+    shifts: Array
+    """(members,) of the margin, in standard deviations of the noise; one but for an ensemble."""
+    degrees: int
+    level: float
+    noise_degrees: float = math.inf
+
+    def p_value(self, statistic: float) -> float:
+        """Return the largest probability of so small a z'z when the shift is at least the margin; 1 for no margin."""
+        from scipy import stats
+
+        if not (self.shifts > 0.0).any():
+            return 1.0
+        margins = self.shifts[np.isfinite(self.shifts)]
+        # Beyond that the probability is 0 to the last bit, and squares would overflow.
+        margins = np.minimum(margins, min(2.0 * math.sqrt(statistic) + _SURE, _LONGEST))
+        share = len(margins) / len(self.shifts)  # an infinite shift is never overlooked
+        if not len(margins):
+            return 0.0
+        if self.degrees == 0:
+            return share
+        if self.degrees == 1:
+            beyond = math.sqrt(statistic) - margins
+            known = math.isinf(self.noise_degrees)
+            below = stats.norm.cdf(beyond) if known else stats.t.cdf(beyond, self.noise_degrees)
+            return share * float(np.where(margins > 0.0, below, 1.0).mean())
+        if math.isinf(self.noise_degrees):
+            return share * float(stats.ncx2.cdf(statistic, self.degrees, margins**2).mean())
+        # The largest of an ensemble's average is at most the average of the largest.
+        each = largest_probability(statistic, self.degrees, margins, self._interval())
+        return share * min(1.0, MISSED * self.level + float(each.mean()))
+
+    def limit(self) -> float:
+        """Return the largest z'z that is equivalent; 0 where none is."""
+        from scipy import optimize
+
+        if self.p_value(0.0) >= self.level:
+            return 0.0
+        if np.isinf(self.shifts).mean() > 1.0 - self.level:
+            return math.inf
+        if len(self.shifts) == 1:
+            return float(self._limits(self.shifts)[0])
+        high = self.degrees + float(self.shifts[np.isfinite(self.shifts)].max()) ** 2
+        while self.p_value(high) < self.level:
+            high *= 2.0
+        return float(optimize.brentq(lambda value: self.p_value(value) - self.level, 0.0, high, rtol=1e-12))
+
+    def probability(self, critical: float, largest: float = math.inf) -> float:
+        """Return how often z'z is equivalent and below the critical value of the change test, nothing having changed.
+
+        And, for estimated noise, the estimated variance at most the `largest`, in units of the true one. The shifts are
+        then in standard deviations of the true noise. Exact for known noise; for estimated noise right
+        to 1e-5, with one or two degrees of it to 1e-4.
+        """
+        from scipy import stats
+
+        if self.degrees == 0:
+            return float(self.p_value(0.0) <= self.level)
+        if math.isinf(self.noise_degrees):
+            return float(stats.chi2.cdf(min(critical, self.limit()), self.degrees))
+        low, high = _likely_variances(self.noise_degrees)
+        high = min(high, largest)
+        if high <= low:
+            return 0.0
+        turn = self._turn(critical, low, high)
+        beside = _integral(lambda r: stats.chi2.cdf(critical * r, self.degrees), low, turn, self.noise_degrees)
+        below = _integral(
+            lambda r: stats.chi2.cdf(self._limits_by(r) * r, self.degrees), turn, self._last(high), self.noise_degrees
+        )
+        return min(beside + below, 1.0)
+
+    def _last(self, high: float) -> float:
+        """Return up to which estimated variance anything is equivalent: with one degree the limit has an end."""
+        from scipy import stats
+
+        if self.degrees > 1 or len(self.shifts) > 1:
+            return high
+        return min(high, min(float(self.shifts[0] / stats.t.isf(self.level, self.noise_degrees)), _LONGEST) ** 2)
+
+    def _turn(self, critical: float, low: float, high: float) -> float:
+        """Return the estimated variance, in units of the true one, from which on the limit is below the critical value.
+
+        The larger the estimate, the smaller the margin in units of it.
+        """
+        from scipy import optimize
+
+        def excess(log_ratio: float) -> float:
+            return float(self._limits_by(np.array([math.exp(log_ratio)]))[0]) - critical
+
+        if excess(math.log(low)) <= 0.0:
+            return low
+        if excess(math.log(high)) >= 0.0:
+            return high
+        return math.exp(optimize.brentq(excess, math.log(low), math.log(high), xtol=1e-9))
+
+    def _limits_by(self, ratios: Array) -> Array:
+        """Return the limit for each estimated variance, in units of the true one."""
+        if len(self.shifts) == 1:
+            return self._limits(self.shifts / np.sqrt(ratios))
+        return np.array([replace(self, shifts=self.shifts / math.sqrt(ratio)).limit() for ratio in ratios])
+
+    def _limits(self, margins: Array) -> Array:
+        """Return the largest z'z that is equivalent for each of several finite margins, an ensemble of none."""
+        from scipy import stats
+
+        known = math.isinf(self.noise_degrees)
+        if self.degrees == 1:
+            shortest = stats.norm.isf(self.level) if known else stats.t.isf(self.level, self.noise_degrees)
+            return np.asarray(np.square(np.clip(margins - shortest, 0.0, _LONGEST)))
+        if known:
+            return quantile(self.level, self.degrees, np.minimum(margins, _LONGEST) ** 2)
+        left = self.level * (1.0 - MISSED)
+        return largest_statistics(left, self.degrees, np.minimum(margins, _LONGEST), self._interval())
+
+    def _interval(self) -> tuple[float, float]:
+        """Return between what the true variance lies, in units of the estimate."""
+        return variance_interval(self.noise_degrees, MISSED * self.level)
+
+
+@lru_cache(maxsize=64)
+def _likely_variances(noise_degrees: float) -> tuple[float, float]:
+    """Return between what an estimated variance lies, in units of the true one, but for tails of 1e-10."""
+    from scipy import stats
+
+    low, high = stats.chi2.ppf(1e-10, noise_degrees), stats.chi2.isf(1e-10, noise_degrees)
+    return float(low / noise_degrees), float(high / noise_degrees)
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[Array, Array]:
+    return np.polynomial.legendre.leggauss(_NODES)
+
+
+def _integral(function: Callable[[Array], Array], low: float, high: float, noise_degrees: float) -> float:
+    """Integrate a function of the estimated variance over its distribution, chi-square over its degrees of freedom.
+
+    Gauss-Legendre in the logarithm, where the density is smooth.
+    """
+    from scipy import stats
+
+    if high <= low:
+        return 0.0
+    nodes, weights = _nodes()
+    half = 0.5 * math.log(high / low)
+    logs = half * nodes + 0.5 * math.log(high * low)
+    values = np.exp(logs) * noise_degrees
+    density = np.exp(stats.chi2.logpdf(values, noise_degrees)) * values
+    return float(half * (weights * density) @ function(np.exp(logs)))

@@ -1,0 +1,313 @@
+"""The smallest change of interest as a shift of the readings: a change, a set of them, or two sets of parameters."""
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.directions.noise import norms_of
+from estim.probe.verdict.any_change import AnyChange
+from estim.probe.verdict.hardest import Coordinates, coordinates, least, modulo
+
+if TYPE_CHECKING:
+    from estim.probe.record import Sensitivity
+
+Array = npt.NDArray[np.float64]
+
+#: Random directions drawn for a typical change.
+DIRECTIONS = 500
+# Parts of a direction not seen that lie outside a group, by rounding and at most by doubt; rounding itself.
+_INSIDE = 1e-6
+_MOST_DOUBT = 1e-3
+_ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """What a smallest change of interest would do to the readings."""
+
+    words: str
+    shifts: Array
+    """(members,) in standard deviations of the noise; one but for random directions."""
+    change: Array | None
+    """(parameters,) the change, of a set the one hardest to see; None for random directions."""
+    unseen: tuple[str, ...] = ()
+    """What of the set is not seen, in words."""
+    null: bool = False
+    """Whether some of that is proven to be null."""
+    unresolved: bool = False
+    """Whether some of that is unresolved."""
+    beyond: int = 0
+    """How many unresolved combinations, at least, so few readings cannot show, whatever the digits."""
+    gauge: bool = False
+    """Whether the change is a gauge, and so no change."""
+    hardest: str = ""
+    """The change of a set that is hardest to see, in words; empty for one change."""
+    single: bool = False
+    """Whether it is one change, not the hardest or all of a set."""
+
+    def in_units_of(self, noise: float) -> "Margin":
+        """Return the same in other standard deviations."""
+        return replace(self, shifts=self.shifts / noise)
+
+
+def margin_of(found: "Sensitivity", smallest: Any, rng: np.random.Generator) -> Margin:
+    """Read the `smallest_change` of `Sensitivity.judge`; its errors name the rule."""
+    if smallest is None:
+        if found.smallest_change is None:
+            msg = "smallest_change must be given, here or to estim.sensitivity: without it no silence can be believed"
+            raise ValueError(msg)
+        if found.smallest_change.size > 1:
+            text = "any change of the record's smallest sizes, a parameter each"
+            return _of_set(found, text, 1.0, 1.0 / found.smallest_change, None)
+        smallest = float(found.smallest_change[0])
+    if isinstance(smallest, Real):
+        smallest = AnyChange(float(smallest), relative=False)
+    if isinstance(smallest, AnyChange):
+        norm = _norm(found, smallest)
+        drawn = rng if smallest.case == "typical" else None
+        return _of_set(found, str(smallest), smallest.size, norm, drawn, smallest.group)
+    delta = _difference(found, smallest)
+    if delta is None:
+        return Margin("the change between these networks", np.zeros(1), None, gauge=True, single=True)
+    return _of_one(found, delta)
+
+
+def _difference(found: "Sensitivity", smallest: Any) -> Array | None:
+    """Return one change: given, or the difference of two sets of parameters; None for networks that are the same."""
+    pair = isinstance(smallest, tuple) and len(smallest) == 2 and not any(isinstance(x, Real) for x in smallest)
+    if not pair:
+        return found._vector(smallest, "smallest_change")
+    before, after = (_flat(part) for part in smallest)
+    if before.shape != after.shape:
+        msg = f"smallest_change, two sets of parameters, must be alike; got {before.size} and {after.size} numbers"
+        raise ValueError(msg)
+    from estim.probe.two_models.pair_of_networks import change_between, comparable
+
+    delta = change_between(*smallest) if comparable(*smallest) else after - before
+    return None if delta is None else found._vector(delta, "smallest_change")
+
+
+def _flat(params: Any) -> Array:
+    from estim.attention import Network
+    from estim.probe.model.parameters import read_parameters
+
+    if isinstance(params, Network):
+        return params.parameters
+    return read_parameters(params, argument="smallest_change").values
+
+
+def _of_one(found: "Sensitivity", delta: Array) -> Margin:
+    if not delta.any():
+        msg = "smallest_change must change something; got zeros"
+        raise ValueError(msg)
+    words = _in_words(found, delta)
+    scaled = found.scale * delta
+    length = float(norms_of(scaled[:, None])[0])
+    shift = found.shift(delta)
+    if shift > uncertain(found, delta):
+        return Margin(words, np.array([shift]), delta, single=True)
+    hidden = scaled - _projected(scaled, found.scaled_directions[: found.resolved])
+    besides_gauge = hidden - _projected(hidden, _span(_rows(found, "gauge") * found.scale))
+    besides_null = hidden - _projected(hidden, _span(_rows(found, "null", "gauge") * found.scale))
+    gauge, null = (bool(norms_of(part[:, None])[0] <= _INSIDE * length) for part in (besides_gauge, besides_null))
+    return Margin(
+        words, np.zeros(1), delta, unseen=() if gauge else (words,), null=null and not gauge, unresolved=not null,
+        gauge=gauge, single=True,
+    )  # fmt: skip
+
+
+def _projected(vector: Array, rows: Array) -> Array:
+    return np.asarray((rows @ vector) @ rows)
+
+
+def _in_words(found: "Sensitivity", delta: Array) -> str:
+    from estim.probe.words import phrase
+
+    return f"a change by {phrase(delta, found.names, found.scale)}"
+
+
+def _members(found: "Sensitivity", group: str | None) -> npt.NDArray[np.bool_]:
+    if group is None:
+        return np.ones(len(found.names), dtype=bool)
+    members = np.array([name == group for name in found.groups])
+    if not members.any():
+        members = np.array([name == group or name.startswith((f"{group}.", f"{group}[")) for name in found.names])
+    if not members.any():
+        known = ", ".join(found.group_names[:8])
+        msg = f"group must be one of {known}, or the beginning of a parameter's name; got {group!r}"
+        raise ValueError(msg)
+    return members
+
+
+def _norm(found: "Sensitivity", change: AnyChange) -> Array:
+    """Return rows, or a weight for each parameter, that measure a change."""
+    if not change.relative:
+        return np.ones(len(found.names))
+    if found.relative_norm is not None:
+        return found.relative_norm
+    if not np.isfinite(found.parameters).all():
+        msg = "a relative change needs the parameters' values: pass parameters to from_jacobian, or relative=False"
+        raise ValueError(msg)
+    label, weights = np.array(found.groups, dtype=object), np.ones(len(found.names))
+    members = _members(found, change.group)
+    # Of a group given by the beginning of a name, that part alone.
+    for name in dict.fromkeys(label[members]):
+        block = members & (label == name)
+        size = float(np.linalg.norm(found.parameters[block]))
+        if size == 0.0:
+            msg = f"a relative change of {name!r} means nothing: its parameters are zero; use relative=False"
+            raise ValueError(msg)
+        weights[block] = 1.0 / size
+    return weights
+
+
+def _of_set(
+    found: "Sensitivity",
+    words: str,
+    size: float,
+    norm: Array,
+    rng: np.random.Generator | None,
+    group: str | None = None,
+) -> Margin:
+    """Return the margin of all changes of one size, or of random ones."""
+    members = _members(found, group)
+    if norm is not found.relative_norm:  # that one has the gauge for its null space as it is
+        norm = modulo(norm, _rows(found, "gauge"))
+    where = coordinates(norm, members)
+    if not where.dimension:
+        return Margin(words, np.zeros(1), None, gauge=True)
+    if rng is not None:
+        return Margin(words, _random_shifts(found, where, size, rng), None)
+    unseen, null = _unseen(found, members)
+    if len(unseen):
+        hardest = unseen[0] / float(np.linalg.norm(_measured(norm, unseen[0])))
+        beyond = int(max(0, where.dimension - found.readings - null))
+        return Margin(
+            words, np.zeros(1), size * hardest, _phrases(found, unseen), null > 0, len(unseen) > null, beyond
+        )  # fmt: skip
+    matrix, known = _moved(found, where)
+    basis = _without_known(known) if len(known) else None
+    if basis is not None and not basis.shape[1]:
+        return Margin(words, np.array([np.inf]), None)
+    inverse = _inverse(found, where) if basis is None else None
+    value, vector = least(matrix if basis is None else matrix @ basis, inverse)
+    change = size * where.change(vector if basis is None else basis @ vector, len(members))
+    if size * value <= uncertain(found, change):
+        return Margin(words, np.zeros(1), change, _phrases(found, (change * found.scale)[None, :]), unresolved=True)
+    from estim.probe.words import phrase
+
+    # As a direction: its largest part 1.
+    leading = change[int(np.argmax(np.abs(change * found.scale)))]
+    hardest = phrase(change / leading, found.names, found.scale) if where.dimension > 1 else ""
+    return Margin(words, np.array([size * value]), change, hardest=hardest)
+
+
+def uncertain(found: "Sensitivity", change: Array) -> float:
+    """Return what the Jacobian's own error may move along a change: no shift to count on."""
+    length = float(norms_of((found.scale * change)[:, None])[0])
+    return found.resolution * length if np.isfinite(found.resolution) else np.inf
+
+
+def _measured(norm: Array, change: Array) -> Array:
+    return norm * change if norm.ndim == 1 else norm @ change
+
+
+def _rows(found: "Sensitivity", *status: str) -> Array:
+    return found.directions[[str(word) in status for word in found.status]]
+
+
+def _moved(found: "Sensitivity", where: Coordinates) -> tuple[Array, Array]:
+    """Return what coordinates move, noisy directions (in standard deviations) and those known without noise."""
+    resolved = found.resolved
+    along = where.moved(found.scaled_directions[:resolved] * found.scale)
+    values = found.scaled_singular_values[:resolved]
+    known = np.isinf(values)
+    if not known.any():
+        along *= values[:, None]
+        return along, along[:0]
+    return values[~known, None] * along[~known], along[known]
+
+
+def _inverse(found: "Sensitivity", where: Coordinates) -> Array | None:
+    """Return the inverse of what coordinates move, where all parameters change and all directions are resolved."""
+    count = len(found.names)
+    if not found.resolved == where.dimension == count or where.to_change.ndim == 2:
+        return None
+    directions = found.scaled_directions / found.scaled_singular_values[:, None]
+    return np.asarray(directions.T / (found.scale[where.members] * where.to_change)[:, None])
+
+
+def _without_known(known: Array) -> Array:
+    """Return an orthonormal basis of the coordinates that move nothing known without noise."""
+    sizes = norms_of(known.T)
+    rows = known[sizes > 0.0] / sizes[sizes > 0.0, None]
+    if not len(rows):
+        return np.eye(known.shape[1])
+    _, values, right = np.linalg.svd(rows)
+    return np.asarray(right[int(np.count_nonzero(values > _ROUNDING * len(rows))) :].T)
+
+
+def _random_shifts(found: "Sensitivity", where: Coordinates, size: float, rng: np.random.Generator) -> Array:
+    """Return the shifts of random directions, uniform on the unit sphere of the norm, ascending."""
+    drawn = rng.standard_normal((where.dimension, DIRECTIONS))
+    drawn /= np.linalg.norm(drawn, axis=0)
+    matrix, known = _moved(found, where)
+    shifts = size * norms_of(matrix @ drawn)
+    if len(known) and np.abs(known).max() > _ROUNDING:
+        shifts[:] = np.inf
+    return np.sort(shifts)
+
+
+def _unseen(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Array, int]:
+    """Return what of the members' changes is not seen, gauge left out, and how many of these are null.
+
+    Rows in the parameters' units. What lies inside is decided in parameters of equal effect, so that units do not.
+    """
+    resolved = found.resolved
+    rows = found.scaled_directions[resolved:]
+    if not len(rows):
+        return np.zeros((0, len(members))), 0
+    # By Wedin's theorem the unseen subspace is known to the resolution over the weakest value that is resolved.
+    values = found.scaled_singular_values[:resolved]
+    values = values[np.isfinite(values)]
+    doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
+    tolerance = max(_INSIDE, min(doubt, _MOST_DOUBT))
+    gauge = _inside(_span(_rows(found, "gauge") * found.scale), members, _INSIDE)
+    free = _left(_inside(rows, members, tolerance), gauge)
+    proven = _inside(_span(_rows(found, "null", "gauge") * found.scale), members, _INSIDE)
+    return free / found.scale, min(len(free), len(proven) - len(gauge))
+
+
+def _span(rows: Array) -> Array:
+    if not len(rows):
+        return rows
+    return np.asarray(np.linalg.qr((rows / norms_of(rows.T)[:, None]).T)[0].T)
+
+
+def _inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
+    """Return orthonormal rows spanning the part of a subspace that touches the members alone."""
+    if members.all() or not len(rows):
+        return rows
+    left, outside, _ = np.linalg.svd(rows[:, ~members])
+    touching = int(np.count_nonzero(outside > tolerance))
+    return np.asarray(left.T @ rows)[touching:]
+
+
+def _left(rows: Array, removed: Array) -> Array:
+    """Return orthonormal rows of a subspace without a part of it."""
+    count = len(rows) - len(removed)
+    if count <= 0 or not len(removed):
+        return rows[: max(count, 0)]
+    _, _, right = np.linalg.svd(rows - (rows @ removed.T) @ removed, full_matrices=False)
+    return np.asarray(right[:count])
+
+
+def _phrases(found: "Sensitivity", rows: Array) -> tuple[str, ...]:
+    from estim.probe.words import combinations
+
+    usable = np.isfinite(found.column_norms) & (found.column_norms > 0.0)
+    texts = combinations(rows, found.names, np.where(usable, found.column_norms, 1.0))
+    return texts if len(texts) <= 6 else (*texts[:6], f"... and {len(texts) - 6} more combinations")

@@ -1,0 +1,149 @@
+"""What it takes for silence to be believed: how much farther a change must move the readings, and how many repeats.
+
+Believed means both: the change test has the power asked for against the smallest change, and the verdict is EQUIVALENT
+with that probability when nothing changed.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.verdict.change import EPS, change_powers, critical_value, detectable_shift, first_reaching
+from estim.probe.verdict.equivalence import EquivalenceTest
+
+Array = npt.NDArray[np.float64]
+
+#: More repeats than an integer of float64 counts are no prescription.
+MOST_REPEATS = 2**53
+# An ensemble is planned for by so many of its quantiles.
+_QUANTILES = 64
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The tests of a verdict, as far as its probabilities depend on them."""
+
+    shifts: Array
+    """(members,) of the smallest change."""
+    degrees: int
+    level: float
+    """Of the change test."""
+    equivalence_level: float
+    residual_level: float
+    """0 where there is no residual."""
+    power: float
+    """Asked for."""
+    noise_degrees: float = math.inf
+
+    def detected(self, factor: float) -> float:
+        """Return the power when a change moves the readings `factor` times as far."""
+        return float(change_powers(factor * self.shifts, self.degrees, self.level, self.noise_degrees).mean())
+
+    def equivalent(self, factor: float) -> float:
+        """Return the probability of EQUIVALENT then, nothing having changed.
+
+        With estimated noise the power suffices only where the estimate is small enough.
+        """
+        critical = critical_value(self.degrees, self.level, self.noise_degrees)
+        # An ensemble's test by estimated noise is slow, and planning takes the noise to be as estimated.
+        noise = self.noise_degrees if len(self.shifts) == 1 else math.inf
+        test = EquivalenceTest(factor * self.shifts, self.degrees, self.equivalence_level, noise)
+        return test.probability(critical, self._largest_variance(factor)) * (1.0 - self.residual_level)
+
+    def _largest_variance(self, factor: float) -> float:
+        """Return the estimated variance, in units of the true one, up to which one change has the power asked for."""
+        if math.isinf(self.noise_degrees) or len(self.shifts) > 1 or not self.degrees:
+            return math.inf
+        ratio = factor * float(self.shifts[0]) / _detectable(self.degrees, self.power, self.level, self.noise_degrees)
+        return ratio * ratio
+
+    def suffices(self, factor: float) -> bool:
+        """Whether silence would be believed."""
+        return self.detected(factor) >= self.power and self.equivalent(factor) >= self.power
+
+    def factor_needed(self) -> float:
+        """Return the least factor that suffices; infinite where none does."""
+        if not self._possible():
+            return math.inf
+        if np.isinf(self.shifts).all():
+            return 0.0
+        short = self._short()
+        factor = first_reaching(short.detected, self.power)
+        if factor == 0.0 or math.isinf(factor) or short.equivalent(factor) >= self.power:
+            return factor
+        # The probability itself is known to no more with estimated noise.
+        exact = math.isinf(self.noise_degrees)
+        return first_reaching(short.equivalent, self.power, start=factor, rtol=4.0 * EPS if exact else 1e-7)
+
+    def _possible(self) -> bool:
+        seen = self.shifts > 0.0 if self.degrees else np.isinf(self.shifts)
+        return bool(seen.any()) and self.power < self.most()
+
+    def most(self) -> float:
+        """Return the largest probability of EQUIVALENT that any factor reaches: no false alarm must intervene."""
+        return (1.0 - self.level if self.degrees else 1.0) * (1.0 - self.residual_level)
+
+    def _short(self) -> "Situation":
+        if len(self.shifts) <= _QUANTILES:
+            return self
+        at = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+        return replace(self, shifts=np.quantile(self.shifts, at))
+
+
+@lru_cache(maxsize=64)
+def _detectable(degrees: int, power: float, level: float, noise_degrees: float) -> float:
+    return detectable_shift(degrees, power, 1.0 - level, noise_degrees)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How the noise of the observed difference falls with repeats."""
+
+    variance: float
+    """Of the difference as it is, in units of one unrepeated reading's."""
+    sides: int
+    """1 where the baseline is known, 2 where it is as noisy, and repeated as often."""
+    correlation: float
+    degrees_each: int = 0
+    """Degrees of freedom of the noise that one more repeat of a side adds, where it is estimated; 0 where known."""
+
+    def variance_at(self, repeats: int) -> float:
+        """Return the variance of the difference with so many repeats a side."""
+        return self.sides * (1.0 + (repeats - 1) * self.correlation) / repeats
+
+    def needed(self, situation: Situation, factor: float) -> int | None:
+        """Return the least number of repeats that suffices, `factor` being what is needed; None where none does."""
+        wanted = self.variance / factor**2 / self.sides if factor > 0.0 else math.inf
+        if math.isinf(factor) or wanted <= self.correlation:
+            return None
+        estimate = (1.0 - self.correlation) / (wanted - self.correlation)
+        if estimate > MOST_REPEATS:
+            return None
+        count = self._settled(situation, 1 if self.degrees_each else max(1, math.ceil(estimate) - 1))
+        return None if count is None or self.variance_at(count) <= 0.0 else count
+
+    def _settled(self, situation: Situation, start: int) -> int | None:
+        """Step up from a number just too small; with estimated noise the first steps must find its degrees too."""
+        low, step = start - 1, 1
+        while not self._suffices(situation, low + step):
+            low, step = low + step, 2 * step
+            if low > MOST_REPEATS or self.variance_at(low + step) <= 0.0:
+                return None
+        high = low + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._suffices(situation, middle) else (middle, high)
+        return high
+
+    def _suffices(self, situation: Situation, repeats: int) -> bool:
+        variance = self.variance_at(repeats)
+        if repeats < 1 or variance <= 0.0:
+            return False
+        if self.degrees_each:
+            if repeats < 2:
+                return False
+            situation = replace(situation, noise_degrees=float(self.sides * (repeats - 1) * self.degrees_each))
+        return situation._short().suffices(math.sqrt(self.variance / variance))

@@ -1,0 +1,115 @@
+"""Pictures of a verdict. Takes its numbers, never a model; matplotlib is imported on use."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from estim.probe.verdict.record import Verdict
+
+Array = npt.NDArray[np.float64]
+
+_POINTS = 600
+#: Standard deviations beyond which two distributions do not fit in one picture.
+_FARTHEST = 1e4
+_COLOR = {"changed": VERMILION, "equivalent": GREEN, "blind": BLACK}
+
+
+def plot_verdict(result: "Verdict") -> "Figure":
+    """Draw the observed shift among its distributions, and the power against multiples of the smallest change."""
+    figure = new_figure(figsize=(7.0, 6.0))
+    above, below = figure.subplots(2, 1, height_ratios=[1.25, 1.0])
+    _draw_distributions(above, result)
+    _draw_power(below, result)
+    for axes in (above, below):
+        plain(axes)
+    return figure
+
+
+def _draw_distributions(axes: Any, result: "Verdict") -> None:
+    """Draw lengths of the shift, not their squares: the densities are then alike in width."""
+    axes.set_title(f"{result.outcome.name}: {_wrapped(result.change)}", loc="left", fontsize=11.0)
+    why = _not_drawn(result)
+    if why:
+        axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color=GREY)
+        return
+    observed, critical = math.sqrt(result.statistic), math.sqrt(result.critical_value)
+    high = 1.15 * max(observed, critical, float(np.quantile(result.shifts, 0.9)) + math.sqrt(result.degrees) + 3.0)
+    length = np.linspace(high / _POINTS, high, _POINTS)
+    none, changed = (_density(length, shifts, result) for shifts in (np.zeros(1), result.shifts))
+    axes.fill_between(length, none, color=BLUE, alpha=0.18, lw=0.0)
+    axes.plot(length, none, color=BLUE, label="nothing changed")
+    axes.plot(length, changed, color=ORANGE, label="the smallest change of interest")
+    beyond = length >= critical
+    axes.fill_between(
+        length[beyond], changed[beyond], color=ORANGE, alpha=0.3, lw=0.0, label=f"power {result.power:.3g}"
+    )
+    axes.axvline(critical, color=GREY, lw=1.0, ls="--", label=f"changed beyond (level {result.level:.3g})")
+    if 0.0 < result.equivalence_limit < high**2:
+        axes.axvline(math.sqrt(result.equivalence_limit), color=GREEN, lw=1.0, ls=":", label="equivalent below")
+    axes.axvline(observed, color=_COLOR[result.outcome], lw=2.0, label=f"observed, p = {result.p_value:.2g}")
+    unit = "sd of the noise" if math.isinf(result.noise_degrees) else "estimated sd of the noise"
+    axes.set(xlabel=f"length of the shift along the resolved directions, {unit}", ylabel="density")
+    axes.set(xlim=(0.0, high), ylim=(0.0, None))
+    axes.legend(frameon=False, fontsize=8.0)
+
+
+def _not_drawn(result: "Verdict") -> str:
+    """Say why there are no distributions to draw; empty where there are."""
+    if np.isinf(result.shifts).all():
+        return "a reading without noise sees the smallest change for certain"
+    if result.degrees == 0:
+        own = math.isfinite(result.critical_value)
+        return "a user's own rule: its rates are in the summary" if own else "nothing is resolved"
+    if max(float(result.shifts.max()), math.sqrt(result.statistic)) > _FARTHEST:
+        return "the shift, or that of the smallest change, is far beyond the noise"
+    return ""
+
+
+def _density(length: Array, shifts: Array, result: "Verdict") -> Array:
+    """Return the density of the length of a shift, chi or the root of F, averaged over an ensemble."""
+    from scipy import stats
+
+    shown = np.quantile(shifts, (np.arange(64) + 0.5) / 64) if len(shifts) > 64 else shifts
+    squares, degrees = length**2, result.degrees
+    total = np.zeros_like(length)
+    for shift in shown:
+        if math.isinf(result.noise_degrees):
+            total += stats.ncx2.pdf(squares, degrees, shift**2) if shift else stats.chi2.pdf(squares, degrees)
+        elif shift:
+            total += stats.ncf.pdf(squares / degrees, degrees, result.noise_degrees, shift**2) / degrees
+        else:
+            total += stats.f.pdf(squares / degrees, degrees, result.noise_degrees) / degrees
+    return np.asarray(total / len(shown) * 2.0 * length)
+
+
+def _draw_power(axes: Any, result: "Verdict") -> None:
+    axes.set(xlabel="size of the change, in smallest changes of interest", ylabel="probability of detection")
+    axes.set(ylim=(0.0, 1.03))
+    factor = result.detectable_factor
+    if not math.isfinite(factor) or factor == 0.0:
+        axes.axhline(result.power, color=ORANGE, lw=2.0)
+        text = "the smallest change of interest can hide at any size" if math.isinf(factor) else ""
+        axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color=GREY)
+        return
+    sizes = np.geomspace(0.05 * min(factor, 1.0), 3.0 * max(factor, 1.0), 120)
+    axes.plot(sizes, result.power_at(sizes), color=ORANGE, lw=2.0)
+    axes.axhline(result.wanted_power, color=GREY, lw=0.8, ls="--")
+    axes.axhline(result.level, color=GREY, lw=0.8, ls=":")
+    axes.plot([1.0], [result.power], "o", color=BLACK, ms=5.0, label=f"smallest change: {result.power:.3g}")
+    axes.plot(
+        [factor], [result.wanted_power], "D", color=BLUE, ms=5.0, label=f"{result.wanted_power:g} at {factor:.3g} of it"
+    )
+    axes.annotate("level", (sizes[0], result.level), xytext=(2.0, 2.0), textcoords="offset points", fontsize=8.0)
+    axes.set(xscale="log", xlim=(sizes[0], sizes[-1]))
+    axes.legend(frameon=False, fontsize=8.0, loc="upper left")
+
+
+def _wrapped(text: str) -> str:
+    return text if len(text) <= 70 else f"{text[:67]}..."

@@ -1,0 +1,97 @@
+"""Pictures of verdicts and of power: what they show, and that every kind can be drawn."""
+
+import math
+
+import numpy as np
+import pytest
+
+from estim import AnyChange, Sensitivity
+from estim.probe.verdict.power_plot import hardest_shifts
+
+pytest.importorskip("matplotlib")
+
+DESIGN = np.random.default_rng(3).standard_normal((12, 4))
+
+
+@pytest.fixture
+def found():
+    return Sensitivity.from_jacobian(DESIGN, 0.5, parameters=[1.0, 2.0, -1.0, 0.5], groups=["one", "one", "two", "$x$"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"smallest_change": 1.0},
+        {"smallest_change": AnyChange(0.5, case="typical"), "rng": 0},
+        {"smallest_change": [1.0, 0.0, 0.0, 0.0], "statistic": np.ones(12), "threshold": 3.0},
+        {"smallest_change": [1.0, 0.0, 0.0, 0.0], "statistic": np.ones(12)},
+    ],
+    ids=["any", "random", "rule", "statistic"],
+)
+def test_every_kind_of_verdict_is_drawn(found, options, tmp_path):
+    figure = found.judge(np.full(12, 0.1), **options).plot()
+    figure.savefig(tmp_path / "verdict.png")
+    assert len(figure.axes) == 2
+
+
+def test_blind_and_estimated_verdicts_are_drawn(tmp_path):
+    rng = np.random.default_rng(0)
+    found = Sensitivity.from_jacobian([[1.0, 1.0], [2.0, 2.0]], 0.1)
+    found.judge([0.0, 0.0], smallest_change=1.0).plot().savefig(tmp_path / "hidden.png")
+    Sensitivity.from_jacobian([[0.0]], 1.0).judge([0.0], smallest_change=1.0).plot().savefig(tmp_path / "none.png")
+    pair = tuple(rng.standard_normal((4, 2)) for _ in range(2))
+    judged = found.judge(pair, smallest_change={"theta[0]": 1.0}, baseline="noisy", absolute_sigma=False)
+    judged.plot().savefig(tmp_path / "estimated.png")
+    sure = Sensitivity.from_jacobian(np.eye(2), [0.0, 1.0])
+    sure.judge([0.0, 0.1], smallest_change=[1.0, 0.0]).plot().savefig(tmp_path / "sure.png")
+
+
+@pytest.mark.parametrize(("shift", "size"), [(0.0, 1e200), (1e200, 1.0), (0.0, 1e-200)])
+def test_the_ends_of_the_float_range_are_drawn(shift, size, tmp_path):
+    figure = Sensitivity.from_jacobian([[1.0]], 1.0).judge([shift], smallest_change=size).plot()
+    figure.savefig(tmp_path / "far.png")
+
+
+def test_the_densities_are_those_of_the_test(found):
+    figure = found.judge(np.full(12, 0.1), smallest_change=1.0).plot()
+    for line in figure.axes[0].get_lines()[:2]:
+        x, y = line.get_data()
+        assert np.trapezoid(y, x) == pytest.approx(1.0, abs=2e-3)
+
+
+def test_the_power_curves_are_the_hardest_of_each_group(found, tmp_path):
+    relative, shifts = hardest_shifts(found)
+    assert relative
+    assert list(shifts) == ["one", "two", "$x$"]
+    values = np.linalg.svd(DESIGN[:, :2] / 0.5, compute_uv=False)
+    assert shifts["one"] == pytest.approx(values[-1] * np.hypot(1.0, 2.0))
+    found.plot().savefig(tmp_path / "power.png")
+
+
+def test_unknown_parameters_are_drawn_in_their_units_and_hidden_groups_named(tmp_path):
+    jacobian = np.zeros((4, 3))
+    jacobian[:, 0] = jacobian[:2, 1] = jacobian[:2, 2] = 1.0
+    found = Sensitivity.from_jacobian(jacobian, 1.0, groups=["one", "two", "two"])
+    assert hardest_shifts(found) == (False, {"one": pytest.approx(2.0), "two": 0.0})
+    figure = found.plot()
+    figure.savefig(tmp_path / "hidden.png")
+    assert any("can hide at any size: two" in text.get_text() for text in figure.axes[2].texts)
+
+
+def test_nothing_resolved_is_drawn(tmp_path):
+    found = Sensitivity.from_jacobian([[0.0, 0.0]], 1.0, parameters=[1.0, 2.0])
+    assert hardest_shifts(found)[1] == {"all": 0.0}
+    found.plot().savefig(tmp_path / "nothing.png")
+    sure = Sensitivity.from_jacobian(np.eye(2), [0.0, 0.0])
+    assert hardest_shifts(sure)[1] == {"all": math.inf}
+    sure.plot().savefig(tmp_path / "sure.png")
+
+
+def test_the_page_of_a_verdict(found, tmp_path):
+    verdict = found.judge(np.zeros(12), smallest_change=AnyChange(0.01, group="$x$"))
+    verdict.report(tmp_path / "verdict.html")
+    page = (tmp_path / "verdict.html").read_text()
+    assert "<h1>Verdict: BLIND</h1>" in page
+    assert f"{verdict.repeats_needed} repeats" in page
+    assert page.count("<svg") == 1
+    assert "<script" not in page
