@@ -5,6 +5,7 @@ import math
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -297,7 +298,7 @@ def test_no_bit_depends_on_workers_or_on_the_seeds_spelling():
     first = recover_parameters(decay, T, 0.05, rng=3, **kwargs)
     assert recover_parameters(decay, T, 0.05, rng=np.random.default_rng(3), workers=2, **kwargs) == first
     assert recover_parameters(decay, T, 0.05, rng=3, workers=map, **kwargs) == first
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:  # a fork would take other tests' threads
         assert recover_parameters(decay, T, 0.05, rng=3, workers=pool.map, **kwargs) == first
 
 
