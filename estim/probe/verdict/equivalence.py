@@ -14,7 +14,7 @@ Boos 1994, doi:10.1080/01621459.1994.10476836); so its size is at most the level
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -68,8 +68,9 @@ class EquivalenceTest:
         each = largest_probability(statistic, self.degrees, margins, self._interval())
         return share * min(1.0, MISSED * self.level + float(each.mean()))
 
+    @cached_property
     def limit(self) -> float:
-        """Return the largest z'z that is equivalent; 0 where none is."""
+        """The largest z'z that is equivalent; 0 where none is."""
         from scipy import optimize
 
         if self.p_value(0.0) >= self.level:
@@ -95,7 +96,7 @@ class EquivalenceTest:
         if self.degrees == 0:
             return float(self.p_value(0.0) <= self.level)
         if math.isinf(self.noise_degrees):
-            return float(stats.chi2.cdf(min(critical, self.limit()), self.degrees))
+            return float(stats.chi2.cdf(min(critical, self.limit), self.degrees))
         low, high = _likely_variances(self.noise_degrees)
         high = min(high, largest)
         if high <= low:
@@ -135,7 +136,7 @@ class EquivalenceTest:
         """Return the limit for each estimated variance, in units of the true one."""
         if len(self.shifts) == 1:
             return self._limits(self.shifts / np.sqrt(ratios))
-        return np.array([replace(self, shifts=self.shifts / math.sqrt(ratio)).limit() for ratio in ratios])
+        return np.array([replace(self, shifts=self.shifts / math.sqrt(ratio)).limit for ratio in ratios])
 
     def _limits(self, margins: Array) -> Array:
         """Return the largest z'z that is equivalent for each of several finite margins, an ensemble of none."""

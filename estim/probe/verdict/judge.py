@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from estim.probe.arguments import real_number
 from estim.probe.verdict.change import change_p_value, change_powers, critical_value, first_reaching
-from estim.probe.verdict.equivalence import EquivalenceTest
 from estim.probe.verdict.margin import Margin, margin_of
 from estim.probe.verdict.observed import Observation, noise_factor, noiseless_movement, observe, rounding_note, whiten
 from estim.probe.verdict.planning import Repeats, Situation
@@ -169,13 +168,12 @@ def decide(
     situation = Situation(
         margin.shifts, observed.degrees, level, alarm, level if observed.residual_degrees else 0.0, power, nu
     )
-    equivalence = EquivalenceTest(margin.shifts, observed.degrees, alarm, nu)
     each = change_powers(margin.shifts, observed.degrees, level, nu)
     said = Said(
         observed=observed, margin=margin, count=count, level=level, alarm=alarm, wanted=power, power=float(each.mean()),
         p_value=change_p_value(observed.statistic, observed.degrees, nu),
         residual_p_value=change_p_value(observed.residual, observed.residual_degrees, nu),
-        equivalence_p_value=equivalence.p_value(observed.statistic), sides=repeats.sides,
+        equivalence_p_value=situation.test.p_value(observed.statistic), sides=repeats.sides,
         correlation=repeats.correlation, most=situation.most(), **_needed(situation, repeats),
     )  # fmt: skip
     outcome = _outcome(said)
@@ -202,7 +200,7 @@ def decide(
         power=said.power,
         power_se=float(each.std() / math.sqrt(len(each))) if len(each) > 1 else 0.0,
         equivalence_p_value=said.equivalence_p_value,
-        equivalence_limit=equivalence.limit(),
+        equivalence_limit=situation.test.limit,
         equivalence_probability=situation.equivalent(1.0) if said.power >= power else 0.0,
         critical_value=critical_value(observed.degrees, level, nu),
         detectable_factor=_detectable(situation),

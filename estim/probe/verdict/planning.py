@@ -6,7 +6,7 @@ with that probability when nothing changed.
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,11 @@ class Situation:
         """Return the power when a change moves the readings `factor` times as far."""
         return float(change_powers(factor * self.shifts, self.degrees, self.level, self.noise_degrees).mean())
 
+    @cached_property
+    def test(self) -> EquivalenceTest:
+        """The equivalence test of the shifts as they are: its limit is a root, and asked for more than once."""
+        return EquivalenceTest(self.shifts, self.degrees, self.equivalence_level, self.noise_degrees)
+
     def equivalent(self, factor: float) -> float:
         """Return the probability of EQUIVALENT then, nothing having changed.
 
@@ -50,7 +55,9 @@ class Situation:
         critical = critical_value(self.degrees, self.level, self.noise_degrees)
         # An ensemble's test by estimated noise is slow, and planning takes the noise to be as estimated.
         noise = self.noise_degrees if len(self.shifts) == 1 else math.inf
-        test = EquivalenceTest(factor * self.shifts, self.degrees, self.equivalence_level, noise)
+        known = factor == 1.0 and noise == self.noise_degrees
+        shifts = factor * self.shifts
+        test = self.test if known else EquivalenceTest(shifts, self.degrees, self.equivalence_level, noise)
         return test.probability(critical, self._largest_variance(factor)) * (1.0 - self.residual_level)
 
     def _largest_variance(self, factor: float) -> float:
