@@ -18,7 +18,7 @@ from estim.probe.jax.gram import BLOCK, JaxPasses
 from estim.probe.jax.parameters import Tree, moved_leaves, read_tree
 from estim.probe.jax.precision import precision, raised, rounding, word
 from estim.probe.jax.readings import Function, explained
-from estim.probe.matrix_free.cost import cost
+from estim.probe.matrix_free.cost import cost, require_room
 from estim.probe.matrix_free.error import error_of_combinations, relative_norms
 from estim.probe.matrix_free.large import model_sensitivity, noise_of
 from estim.probe.matrix_free.record import ModelSensitivity
@@ -66,6 +66,7 @@ def sensitivity_of_large(
         eps = max(rounding(tree.coarsest), rounding(_dtype(function, parts[0])))
     passes = JaxPasses(function, parts, word(eps))
     element, groups = (8 if eps <= EPS else 4), len(set(tree.groups))
+    require_room(passes.readings, groups)
     plan = cost(passes.readings, tree.size, groups, element, min(BLOCK, passes.readings * tree.size * element))
     if asked.progress:
         print(plan, file=sys.stderr)

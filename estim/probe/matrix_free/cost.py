@@ -14,25 +14,29 @@ def cost(readings: int, parameters: int, groups: int, element: int, held: float)
         Bytes of an entry of the Jacobian.
     held : float
         Bytes that are held beside the Gram matrices.
-
-    Raises
-    ------
-    MemoryError
-        When the Gram matrices of the groups do not fit in the memory that is free.
     """
-    gram = 8.0 * readings**2 * (2 * groups + 4)
-    if gram > available():
-        msg = (
-            f"the Gram matrices of {groups} groups of {readings} readings take {_bytes(gram)}, and "
-            f"{_bytes(available())} are free: fewer groups (groups=...), inputs or readings take less"
-        )
-        raise MemoryError(msg)
-    whole = float(readings) * parameters * element
+    need, whole = gram_bytes(readings, groups) + held, float(readings) * parameters * element
     return (
         f"path: Gram matrix of {readings} readings, {parameters} parameters; about "
-        f"{float(readings) ** 2 * parameters:.1e} operations and {_bytes(gram + held)}, where the whole Jacobian would "
-        f"take {_bytes(whole)}"
+        f"{float(readings) ** 2 * parameters:.1e} operations and {in_bytes(need)}, where the whole Jacobian would take "
+        f"{in_bytes(whole)}"
     )
+
+
+def require_room(readings: int, groups: int) -> None:
+    """Raise MemoryError when the Gram matrices of the groups do not fit in the memory that is free."""
+    gram = gram_bytes(readings, groups)
+    if gram > available():
+        msg = (
+            f"the Gram matrices of {groups} groups of {readings} readings take {in_bytes(gram)}, and "
+            f"{in_bytes(available())} are free: fewer groups (groups=...), inputs or readings take less"
+        )
+        raise MemoryError(msg)
+
+
+def gram_bytes(readings: int, groups: int) -> float:
+    """Return the bytes that the Gram matrices of the groups take."""
+    return 8.0 * float(readings) ** 2 * (2 * groups + 4)
 
 
 def available() -> float:
@@ -43,5 +47,6 @@ def available() -> float:
         return 4.0 * 2**30
 
 
-def _bytes(count: float) -> str:
+def in_bytes(count: float) -> str:
+    """Return a number of bytes in words."""
     return f"{count / 2**30:.2g} GiB" if count >= 2**29 else f"{count / 2**20:.2g} MiB"

@@ -25,7 +25,7 @@ from estim.probe.torch.large import model_sensitivity, noise_of
 from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
 from estim.probe.torch.streamed import streamed_sensitivity
-from estim.probe.torch.survey import Survey, cost, layout_of, parts_of, survey
+from estim.probe.torch.survey import Survey, cost_of, layout_of, parts_of, survey
 from estim.probe.torch.top import gram_fits, require_independent, strongest_of_module, top_plan
 from estim.probe.torch.untouched import untouched
 
@@ -208,9 +208,7 @@ def _large(
     layout, fits = layout_of(subject, batches, seen), gram_fits(subject, seen)
     if not fits:
         require_independent(noise)
-    plan, passes = (
-        (cost(subject, layout, len(set(subject.parameters.groups))), 0) if fits else top_plan(subject, seen, asked.keep)
-    )
+    plan, passes = (cost_of(subject, layout), 0) if fits else top_plan(subject, seen, asked.keep)
     if asked.progress:
         print(plan, file=sys.stderr)
     weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))

@@ -1,6 +1,5 @@
 """A first look at a bank: its readings, what can be taken apart, what will be held, and what it will cost."""
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from estim.probe.matrix_free.cost import available, cost
 from estim.probe.torch.bank import Bank, in_parts, length, mapped
 from estim.probe.torch.dense import apart, batches_of
 from estim.probe.torch.gram import Layout
@@ -145,26 +145,11 @@ def layout_of(
 _ALL = 2**62
 
 
-def gram_bytes(readings: int, groups: int) -> float:
-    """Return the bytes that the Gram matrices of the groups take."""
-    return 8.0 * float(readings) ** 2 * (2 * groups + 4)
-
-
-def cost(subject: Subject, layout: Layout, groups: int) -> str:
-    """Return what a pass over the Gram matrix takes, in words."""
-    readings, size = layout.readings, subject.parameters.size
+def cost_of(subject: Subject, layout: Layout) -> str:
+    """Return what a pass over the Gram matrix of a module takes, in words."""
     element = subject.parameters.tensors[0].element_size()
-    need = gram_bytes(readings, groups) + layout.held + 2.0 * layout.block
-    return (
-        f"path: Gram matrix of {readings} readings, {size} parameters; about {float(readings) ** 2 * size:.1e} "
-        f"operations and {in_bytes(need)}, where the whole Jacobian would take "
-        f"{in_bytes(float(readings) * size * element)}"
-    )
-
-
-def in_bytes(count: float) -> str:
-    """Return a number of bytes in words."""
-    return f"{count / 2**30:.2g} GiB" if count >= 2**29 else f"{count / 2**20:.2g} MiB"
+    groups, held = len(set(subject.parameters.groups)), layout.held + 2.0 * layout.block
+    return cost(layout.readings, subject.parameters.size, groups, element, held)
 
 
 def _segments(subject: Subject, part: Any, readings: int, held: int) -> tuple[tuple[tuple[int, ...], ...], float]:
@@ -195,11 +180,3 @@ def _factor_size(use: Any, tensor: Any, inputs: int) -> float:
     rows = use.x.numel() if use.kind == "embedding" else use.x.numel() // use.x.shape[-1]
     width = tensor.shape[0] if use.kind == "linear" else tensor.shape[1]
     return float(rows / inputs * width * tensor.element_size())
-
-
-def available() -> float:
-    """Return the bytes of memory that are free now."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):  # not on this system
-        return 4.0 * 2**30

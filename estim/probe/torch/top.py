@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from estim.probe.directions.noise import Whitening
+from estim.probe.matrix_free.cost import available, gram_bytes, in_bytes
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.top_record import directions_sought, top_cost, top_sensitivity
 from estim.probe.torch.operator import jacobian_operator
 from estim.probe.torch.readings import Subject
-from estim.probe.torch.survey import Survey, available, gram_bytes, in_bytes, parts_of
+from estim.probe.torch.survey import Survey, parts_of
 
 
 def gram_fits(subject: Subject, seen: Survey) -> bool:

@@ -92,19 +92,7 @@ def check_power(power: float, confidence_level: float) -> None:
 
 
 def project(found: "Sensitivity", seen: Observation, in_noise: float) -> Projected:
-    """Split the shift into what the resolved directions can do and the rest.
-
-    Raises
-    ------
-    ValueError
-        When the record holds no readout.
-    """
-    if found.readout is None:
-        msg = (
-            "this record was made from a stream and holds no readout: a shift of its readings cannot be judged; "
-            "power() and minimum_detectable() hold"
-        )
-        raise ValueError(msg)
+    """Split the shift into what the resolved directions can do and the rest."""
     whitened = whiten(found, seen.shift) / in_noise
     noisy = len(whitened) if found.whitening.ndim == 2 else int(np.count_nonzero(found.whitening))
     along = found.readout.T @ whitened
