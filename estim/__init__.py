@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from estim.probe.verdict.any_change import AnyChange as AnyChange
     from estim.probe.verdict.record import Outcome as Outcome
     from estim.probe.verdict.record import Verdict as Verdict
-    from estim.recovery.intervals import ConfidenceInterval as ConfidenceInterval
+    from estim.recovery.interval_record import ConfidenceInterval as ConfidenceInterval
     from estim.recovery.intervals import confidence_interval as confidence_interval
     from estim.recovery.intervals import coverage as coverage
     from estim.recovery.recovery import Recovery as Recovery
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AnyChange": "probe.verdict.any_change",
     "Batches": "probe.model.batches",
-    "ConfidenceInterval": "recovery.intervals",
+    "ConfidenceInterval": "recovery.interval_record",
     "ContactOrders": "spectra.contact",
     "ContactSlopes": "spectra.contact",
     "MeanResponse": "recovery.response",

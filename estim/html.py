@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from estim.probe.record import Sensitivity
     from estim.probe.verdict.record import Verdict
+    from estim.recovery.interval_record import ConfidenceInterval
 
 STYLE = """
 :root { color-scheme: light; }
@@ -64,6 +65,19 @@ def write_verdict(result: "Verdict", path: Any) -> None:
         f"{html.escape(result.prescription)}</p></div>",
         inline_svg(result.plot()),
         f"<h2>Numbers</h2><table>{rows}</table>",
+        _notes(result.notes),
+    ])  # fmt: skip
+
+
+def write_intervals(result: "ConfidenceInterval", path: Any) -> None:
+    """Write the page of some intervals: each beside its reading, and how often such intervals are right."""
+    from estim.report import number
+
+    write_page(path, "confidence intervals", [
+        f"<h1>{100.0 * result.confidence_level:.4g} % confidence intervals</h1>",
+        f"<p>Response: {html.escape(result.response)}. Method: {html.escape(result.method)}.</p>",
+        inline_svg(result.plot()),
+        f"<h2>Intervals</h2>{_table(result.to_frame(), number)}",
         _notes(result.notes),
     ])  # fmt: skip
 

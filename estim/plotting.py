@@ -200,7 +200,19 @@ def plot_coverage(
         When matplotlib is missing; the message names the extra to install.
     """
     figure = new_figure(figsize=(7.0, 4.0))
-    axes = figure.subplots()
+    draw_coverage(figure.subplots(), theta, coverage, confidence_level=confidence_level, parameter=parameter)
+    return figure
+
+
+def draw_coverage(
+    axes: Any,
+    theta: npt.ArrayLike,
+    coverage: Mapping[str, npt.ArrayLike],
+    *,
+    confidence_level: float,
+    parameter: str,
+) -> None:
+    """Draw what `plot_coverage` says."""
     points = np.asarray(theta, dtype=np.float64)
     order = np.argsort(points)
     # Exact methods lie on one another and on the level: each later line is thinner, so that all are seen.
@@ -215,7 +227,6 @@ def plot_coverage(
     axes.set_ylim(min(low, confidence_level - 0.02), max(high, confidence_level + 0.02))
     axes.legend(frameon=False, fontsize=8.0)
     plain(axes)
-    return figure
 
 
 def plot_parameters(result: "ParameterRecovery") -> "Figure":

@@ -8,15 +8,13 @@ notation: ``rise`` is the excess times the sign that makes it nonnegative.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from estim.record import Record
 from estim.recovery.acceptance import (
     FARTHEST,
     Limit,
@@ -29,51 +27,21 @@ from estim.recovery.acceptance import (
     two_sided,
 )
 from estim.recovery.arguments import reals
+from estim.recovery.interval_record import ConfidenceInterval
 from estim.recovery.recovery import check_sigma, rounding_notes
 from estim.recovery.response import MeanResponse
 
 Array = npt.NDArray[np.float64]
 Method = Literal["feldman-cousins", "central", "likelihood-ratio"]
 
+# Coverage is drawn this many standard deviations from either end of the range; beyond, an end is not felt.
+_SHOWN, _POINTS = 6.0, 61
+
 _LIMITS: dict[str, Callable[[Array, Array, Array, float], Limit]] = {
     "feldman-cousins": feldman_cousins_limit,
     "central": central_limit,
     "likelihood-ratio": likelihood_ratio_limit,
 }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ConfidenceInterval(Record):
-    """The interval of each reading; ``low, high = interval`` unpacks it. Arrays have the shape of readings and sigma.
-
-    Scalars where both were scalars.
-    """
-
-    low: Array | float
-    """Lower limit, in the units of the parameter; NaN for an empty set, and where the reading is NaN."""
-    high: Array | float
-    """Upper limit, in the units of the parameter; NaN as `low`; infinite where nothing bounds theta from above."""
-    empty: npt.NDArray[np.bool_] | bool
-    """Whether the set is empty: no theta of the domain agrees with the reading. Only the central interval can be."""
-    confidence_level: float
-    """The level asked for; what is covered is `estim.coverage`."""
-    method: str
-    """"feldman-cousins", "central" or "likelihood-ratio"."""
-    response: str
-    """What the response calls itself."""
-    notes: tuple[str, ...]
-    """What a reader must know before believing a row: what is truly covered, how often the set is empty, rounding."""
-
-    def __post_init__(self) -> None:
-        """Give the limits their types, also when they come from JSON, and make arrays read-only."""
-        for name, dtype in (("low", np.float64), ("high", np.float64), ("empty", np.bool_)):
-            array = np.array(getattr(self, name), dtype=dtype)
-            object.__setattr__(self, name, array if array.ndim else array.item())
-        super().__post_init__()
-
-    def __iter__(self) -> Iterator[Array | float]:
-        """Unpack to the two limits."""
-        return iter((self.low, self.high))
 
 
 def confidence_interval(
@@ -161,9 +129,11 @@ def confidence_interval(
     low, high = _rise_limits(response, rise, levels.ravel(), confidence_level, method)
     empty = (low > response._grid.supremum) | (high < 0.0)
     limits = [_carry(response, sign, limit, empty).reshape(readings.shape) for limit in (low, high)]
+    theta, shown = _along_domain(response, levels)
     return ConfidenceInterval(
-        low=limits[0], high=limits[1], empty=empty.reshape(readings.shape), confidence_level=float(confidence_level),
-        method=method, response=response.name or repr(response),
+        readings=readings, sigma=levels, low=limits[0], high=limits[1], empty=empty.reshape(readings.shape),
+        confidence_level=float(confidence_level), method=method, response=response.name or repr(response), theta=theta,
+        rise=shown, span=float(response._grid.supremum),
         notes=_notes(response, levels, confidence_level, method, int(np.count_nonzero(empty))),
     )  # fmt: skip
 
@@ -223,10 +193,26 @@ def coverage(
     if known.any():
         top = response._grid.supremum
         rise = np.clip(response._rise(truth[known]), 0.0, top)
-        below, above = _noise_units(rise, top, levels[known])
-        d1, d2 = _region(below, above, confidence_level, method)
-        result[known] = 1.0 - (ndtr(-d1) + ndtr(-d2))
+        result[known] = coverage_of_rise(rise, top, levels[known], confidence_level, method)
     return result if result.ndim else float(result)
+
+
+def coverage_of_rise(rise: Array, span: float, sigma: Array | float, level: float, method: str) -> Array:
+    """Return the coverage where the mean lies `rise` above the lower end of a range `span` wide; shape of `rise`."""
+    below, above = _region(*_noise_units(rise, span, sigma), level, method)
+    return np.asarray(1.0 - (ndtr(-below) + ndtr(-above)), dtype=np.float64)
+
+
+def _along_domain(response: MeanResponse, sigma: Array) -> tuple[Array, Array]:
+    """Return thetas that lie within `_SHOWN` times the largest noise of an end of the domain, and their rises."""
+    if sigma.size == 0:
+        return np.empty(0), np.empty(0)
+    top = response._grid.supremum
+    below = np.linspace(0.0, min(_SHOWN * float(sigma.max()), top), _POINTS)
+    rise = np.union1d(below, top - below) if math.isfinite(top) else below
+    theta = response.invert_excess(rise if response.increasing else -rise)
+    shown = np.isfinite(theta)
+    return np.asarray(theta)[shown], rise[shown]
 
 
 def _check(response: MeanResponse, confidence_level: float, method: str) -> None:
@@ -258,7 +244,7 @@ def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Arra
     return np.broadcast_to(values, shape), np.broadcast_to(levels, shape)
 
 
-def _noise_units(rise: Array, top: float, sigma: Array) -> tuple[Array, Array]:
+def _noise_units(rise: Array, top: float, sigma: Array | float) -> tuple[Array, Array]:
     """Return distances above the lower and below the upper end of the attainable range, in units of the noise."""
     with np.errstate(over="ignore"):
         below = np.clip(rise / sigma, -FARTHEST, FARTHEST)

@@ -7,6 +7,7 @@ import re
 import mpmath
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 from scipy.stats import chi2, norm
 
@@ -613,3 +614,58 @@ class TestPlot:
         (axes,) = plot_coverage([0.0, 1.0], {"mine": [0.5, 0.6]}, confidence_level=0.9).axes
         low, high = axes.get_ylim()
         assert low < 0.5 < 0.9 < high
+
+    def test_a_record_draws_the_coverage_of_each_method_over_the_domain(self, two):
+        found = confidence_interval(two, [-1.0, 0.5, 3.0], [0.2, 0.4, 0.5])
+        _, axes = found.plot().axes
+        drawn = {line.get_label(): line for line in axes.lines}
+        assert axes.get_title(loc="left") == "Coverage at sigma = 0.5; these are feldman-cousins"
+        assert found.theta[[0, -1]].tolist() == [0.0, 2.0]
+        for method in METHODS:
+            assert np.array_equal(drawn[method].get_xdata(), found.theta)
+            assert_allclose(drawn[method].get_ydata(), coverage(two, found.theta, 0.5, method=method), rtol=1e-12)
+
+    @pytest.mark.parametrize("increasing", [True, False])
+    def test_thetas_of_the_picture_are_near_the_ends_that_exist(self, increasing):
+        sign = 1.0 if increasing else -1.0
+        half_line = estim.MeanResponse(lambda t: sign * t)
+        assert_allclose(confidence_interval(half_line, 0.0, 0.5).theta, np.linspace(0.0, 3.0, 61), atol=1e-12)
+        long = confidence_interval(estim.MeanResponse(lambda t: sign * t, upper=100.0), 0.0, 0.5).theta
+        assert_allclose(long, [*np.linspace(0.0, 3.0, 61), *np.linspace(97.0, 100.0, 61)], atol=1e-12)
+        limited = confidence_interval(estim.MeanResponse(lambda t: sign * t / (1.0 + t)), 0.0, 1.0)
+        assert np.isfinite(limited.theta).all()
+        assert limited.span == 1.0
+
+    def test_bars_arrows_and_crosses_are_the_intervals(self):
+        limited = estim.MeanResponse(lambda t: t / (1.0 + t), name="saturating")
+        found = confidence_interval(limited, [-1.0, np.nan, 0.5, 0.9], 0.1, method="central")
+        above, _ = found.plot().axes
+        (bars,) = above.collections
+        assert np.allclose(bars.get_segments(), [[[0.5, found.low[2]], [0.5, found.high[2]]]])
+        points = {line.get_label(): line.get_xdata().tolist() for line in above.lines}
+        assert points["no upper limit: from here up"] == [0.9]
+        assert points["empty: no theta agrees"] == [-1.0]
+        assert above.get_title(loc="left") == "saturating: what agrees with each reading"
+
+    def test_one_reading_and_none_have_pictures_and_frames(self, two):
+        assert len(confidence_interval(two, 1.0, 0.5).plot().axes) == 2
+        nothing = confidence_interval(two, [], 0.5)
+        assert len(nothing.plot().axes) == 2
+        assert nothing.to_frame().shape == (0, 5)
+
+    def test_the_page_holds_table_picture_and_notes(self, two, tmp_path):
+        found = confidence_interval(two, [-1.0, 0.5], 0.5, method="central")
+        found.report(tmp_path / "intervals.html")
+        page = (tmp_path / "intervals.html").read_text(encoding="utf-8")
+        assert "<h1>95 % confidence intervals</h1>" in page
+        assert "Method: central." in page
+        assert page.count("<svg") == 1
+        assert "Coverage at sigma = 0.5" in page
+        assert all(note in page for note in found.notes)
+        assert len(found.notes) == 2
+
+    def test_frame_has_a_row_a_reading(self, two):
+        frame = confidence_interval(two, [[0.1, 0.5]], [[0.5], [0.7]]).to_frame()
+        assert frame.columns.tolist() == ["readings", "sigma", "low", "high", "empty"]
+        assert frame["readings"].tolist() == [0.1, 0.5, 0.1, 0.5]
+        assert frame["sigma"].tolist() == [0.5, 0.5, 0.7, 0.7]
