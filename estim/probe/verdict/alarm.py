@@ -1,7 +1,4 @@
-"""A statistic of the user's own, and an alarm rule: its false alarms and its power, exact where it is linear.
-
-notation: T(d) the statistic of a shift d of the readings, weights a where T(d) = a . d.
-"""
+"""A statistic of the user's own and an alarm rule: its false alarms and its power, exact where it is linear."""
 
 import math
 from collections.abc import Callable
@@ -11,11 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import real_number, reals
+from estim.probe.arguments import real_number
 from estim.probe.verdict.judge import check_power, judge
 from estim.probe.verdict.margin import Margin, margin_of, uncertain
-from estim.probe.verdict.observed import noise_factor, observe, shift_or_pair
+from estim.probe.verdict.observed import noise_factor, observe
 from estim.probe.verdict.record import Outcome, Verdict
+from estim.probe.verdict.statistic import (
+    Statistic,
+    as_one_reading,
+    from_whitened,
+    gradient_of,
+    one_reading,
+    read_statistic,
+    unwhitening,
+)
 from estim.probe.verdict.words import advice_for_the_unseen
 from estim.streams import Seed, generator
 
@@ -23,17 +29,6 @@ if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
-
-# A statistic is linear when it adds up, to rounding of so many parts of its size, on random shifts.
-_LINEAR = 1e-9
-_CHECKS = 4
-
-
-@dataclass(frozen=True)
-class _Statistic:
-    function: Callable[[Array], float]
-    weights: Array | None
-    """(readings,) where it is linear."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +67,14 @@ def judge_by_statistic(
         raise ValueError(msg)
     check_power(power, confidence_level)
     draw = generator(rng)
-    chosen = _read(found, statistic)
+    chosen = read_statistic(found, statistic)
     if threshold is None:
         if chosen.weights is None:
             msg = "threshold must be given for a statistic that is not linear; got None"
             raise ValueError(msg)
-        one = _one_reading(found, chosen.weights)
+        one = one_reading(found, chosen.weights)
         verdict = judge(
-            one, _as_one_reading(found, chosen.weights, observed_shift), smallest_change=smallest_change,
+            one, as_one_reading(found, chosen.weights, observed_shift), smallest_change=smallest_change,
             baseline=baseline, confidence_level=confidence_level, power=power, absolute_sigma=absolute_sigma, rng=draw,
         )  # fmt: skip
         # It has one reading, which is all of them.
@@ -108,86 +103,7 @@ def _count(trials: Any) -> int:
     return int(trials)
 
 
-def _read(found: "Sensitivity", statistic: Any) -> _Statistic:
-    """Take weights, or a callable, whose linearity is checked."""
-    if not callable(statistic):
-        weights = reals(statistic, "statistic")
-        if weights.shape != (found.readings,) or not np.isfinite(weights).all() or not weights.any():
-            msg = f"statistic must be callable, or {found.readings} finite weights of the readings, not all 0"
-            raise ValueError(msg)
-        return _Statistic(lambda shift: float(weights @ shift), weights)
-
-    def function(shift: Array) -> float:
-        value = real_number(statistic(shift.copy()), "the value of statistic")
-        if not math.isfinite(value):
-            msg = f"statistic must return a finite number; got {value!r}"
-            raise ValueError(msg)
-        return value
-
-    return _Statistic(function, _weights_of(found, function))
-
-
-def _weights_of(found: "Sensitivity", function: Callable[[Array], float]) -> Array | None:
-    """Return the weights of a linear function, None for another: it must add up on random shifts as large as noise."""
-    rng = np.random.default_rng(0)
-    sd = np.sqrt(np.square(_unwhitening(found)).sum(axis=1)) if found.whitening.ndim == 2 else _unwhitening(found)
-    unit = np.where(sd > 0.0, sd, 1.0)
-    if function(np.zeros(found.readings)) != 0.0:
-        return None
-    for _ in range(_CHECKS):
-        one, other = (unit * rng.standard_normal(found.readings) for _ in range(2))
-        parts = function(one), function(other), function(one - 2.0 * other)
-        if abs(parts[0] - 2.0 * parts[1] - parts[2]) > _LINEAR * max(map(abs, parts)):
-            return None
-    return np.array([function(row) for row in np.diag(unit)]) / unit
-
-
-def _unwhitening(found: "Sensitivity") -> Array:
-    """Return what turns whitened shifts back: sds, (readings,), or a matrix, (readings, whitened)."""
-    if found.whitening.ndim == 2:
-        return np.asarray(np.linalg.pinv(found.whitening))
-    return np.divide(1.0, found.whitening, out=np.zeros(found.readings), where=found.whitening > 0.0)
-
-
-def _gradient(found: "Sensitivity", weights: Array) -> tuple[Array, float]:
-    """Return the derivative of a weighted sum of readings, (parameters,), and the sum's standard deviation."""
-    free = np.zeros(found.readings) if found.whitening.ndim == 2 else weights[found.whitening == 0.0]
-    values = found.singular_values[: found.resolved]
-    known = np.isinf(values)
-    if free.any() or (len(found.noiseless) and np.abs(found.noiseless @ weights).max() > 1e-12):
-        msg = "statistic weighs readings without noise: their movement alone is a change; leave them out"
-        raise ValueError(msg)
-    if np.isnan(values).any():
-        msg = "statistic needs a record whose singular values are all known"
-        raise ValueError(msg)
-    back = _unwhitening(found)
-    whitened = weights @ back if back.ndim == 2 else weights * back
-    along = (found.readout.T @ whitened) * values[~known]
-    return along @ found.directions[: found.resolved][~known], float(np.linalg.norm(whitened))
-
-
-def _one_reading(found: "Sensitivity", weights: Array) -> "Sensitivity":
-    """Return what a weighted sum of the readings sees: one reading in place of all."""
-    gradient, deviation = _gradient(found, weights)
-    error = found.resolution * found.scale * deviation if np.isfinite(found.resolution) else np.zeros(len(gradient))
-    once = deviation * math.sqrt(found.repeats / (1.0 + (found.repeats - 1) * found.repeat_correlation))
-    one = found.from_jacobian(
-        gradient[None, :], once, jac_error=error[None, :], parameters=found.parameters, names=found.names,
-        groups=found.groups, repeats=found.repeats, repeat_correlation=found.repeat_correlation,
-        smallest_change=found.smallest_change,
-    )  # fmt: skip
-    return replace(one, relative_norm=found.relative_norm)
-
-
-def _as_one_reading(found: "Sensitivity", weights: Array, observed: Any) -> Any:
-    if not isinstance(observed, tuple) and np.ndim(observed) == 0:
-        return np.array([real_number(observed, "observed_shift")])
-    sides = [(side.rows @ weights)[:, None] for side in shift_or_pair(found, observed)]
-    shaped = tuple(side if len(side) > 1 else side[0] for side in sides)
-    return shaped if len(shaped) == 2 else shaped[0]
-
-
-def _observed(found: "Sensitivity", chosen: _Statistic, observed: Any, baseline: str) -> tuple[float, float]:
+def _observed(found: "Sensitivity", chosen: Statistic, observed: Any, baseline: str) -> tuple[float, float]:
     """Return the statistic's value, given or of the shift, and the noise of the shift over the record's."""
     if not isinstance(observed, tuple) and np.ndim(observed) == 0:
         given = np.zeros(found.readings)
@@ -212,7 +128,7 @@ def _exact(
 ) -> _Rates:
     from scipy import stats
 
-    gradient, deviation = _gradient(found, weights)
+    gradient, deviation = gradient_of(found, weights)
     moved = float(gradient @ np.asarray(margin.change))
     if abs(moved) <= uncertain(found, np.asarray(margin.change)) * deviation:
         moved = 0.0  # no more than the Jacobian's error
@@ -238,7 +154,7 @@ def _simulated(
     if np.isnan(found.singular_values).any():
         msg = "statistic needs a record whose singular values are all known"
         raise ValueError(msg)
-    back, values = _unwhitening(found), found.singular_values[: found.resolved]
+    back, values = unwhitening(found), found.singular_values[: found.resolved]
     known = np.isinf(values)
     along = found.directions[: found.resolved] @ np.asarray(margin.change)
     if not margin.shifts.any():
@@ -246,11 +162,11 @@ def _simulated(
     if known.any() and np.abs(along[known]).max() > 0.0:
         msg = "smallest_change moves a reading without noise: it is seen for certain, by any statistic of that reading"
         raise ValueError(msg)
-    moved = _from_whitened(back, found.readout @ (values[~known] * along[~known]))
+    moved = from_whitened(back, found.readout @ (values[~known] * along[~known]))
     none, changed = np.empty(trials), np.empty(trials)
     width = len(found.readout)
     for k in range(trials):
-        drawn = noise * _from_whitened(back, rng.standard_normal(width))
+        drawn = noise * from_whitened(back, rng.standard_normal(width))
         none[k], changed[k] = function(drawn), function(moved + drawn)
     alarms, detected = (int(np.count_nonzero(drawn > threshold)) for drawn in (none, changed))
     return _Rates(
@@ -258,10 +174,6 @@ def _simulated(
         (1 + int(np.count_nonzero(none >= value))) / (trials + 1),
         (1 + int(np.count_nonzero(changed <= value))) / (trials + 1), math.nan,
     )  # fmt: skip
-
-
-def _from_whitened(back: Array, whitened: Array) -> Array:
-    return np.asarray(back @ whitened if back.ndim == 2 else back * whitened)
 
 
 def _standard_error(count: int, trials: int) -> float:

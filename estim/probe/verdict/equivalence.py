@@ -14,7 +14,7 @@ Boos 1994, doi:10.1080/01621459.1994.10476836); so its size is at most the level
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ MISSED = 0.02
 _NODES = 24
 # Standard deviations by which a margin is never taken for a shift, even with one degree of the noise.
 _SURE = 1e6
+# By which a bracket is widened, against rounding at its ends.
+_APART = 1e-6
 # Its square is a float64.
 _LONGEST = 1e150
 
@@ -73,16 +75,26 @@ class EquivalenceTest:
         """The largest z'z that is equivalent; 0 where none is."""
         from scipy import optimize
 
-        if self.p_value(0.0) >= self.level:
-            return 0.0
         if np.isinf(self.shifts).mean() > 1.0 - self.level:
             return math.inf
         if len(self.shifts) == 1:
-            return float(self._limits(self.shifts)[0])
-        high = self.degrees + float(self.shifts[np.isfinite(self.shifts)].max()) ** 2
-        while self.p_value(high) < self.level:
+            return float(self._limits(self.shifts)[0]) if self.p_value(0.0) < self.level else 0.0
+
+        @cache  # the root finder asks for the ends again
+        def excess(statistic: float) -> float:
+            return self.p_value(statistic) - self.level
+
+        # An ensemble's limit lies between those of its members, up to the share of infinite ones.
+        finite = self.shifts[np.isfinite(self.shifts)]
+        low, high = self._limits(np.array([finite.min(), finite.max()])).tolist()
+        low, high = (1.0 - _APART) * low, (1.0 + _APART) * high + self.level
+        if excess(low) >= 0.0:
+            low = 0.0
+            if excess(low) >= 0.0:
+                return low
+        while excess(high) < 0.0:
             high *= 2.0
-        return float(optimize.brentq(lambda value: self.p_value(value) - self.level, 0.0, high, rtol=1e-12))
+        return float(optimize.brentq(excess, low, high, rtol=1e-12))
 
     def probability(self, critical: float, largest: float = math.inf) -> float:
         """Return how often z'z is equivalent and below the critical value of the change test, nothing having changed.
@@ -123,6 +135,11 @@ class EquivalenceTest:
         """
         from scipy import optimize
 
+        if len(self.shifts) == 1:
+            margin = _margin_of(critical, self.degrees, self.level, self.noise_degrees)
+            ratio = float(self.shifts[0] / margin) if margin > 0.0 else math.inf
+            return min(max(low, ratio * ratio), high)
+
         def excess(log_ratio: float) -> float:
             return float(self._limits_by(np.array([math.exp(log_ratio)]))[0]) - critical
 
@@ -154,6 +171,24 @@ class EquivalenceTest:
     def _interval(self) -> tuple[float, float]:
         """Return between what the true variance lies, in units of the estimate."""
         return variance_interval(self.noise_degrees, MISSED * self.level)
+
+
+@lru_cache(maxsize=64)  # planning asks for the same one dozens of times
+def _margin_of(limit: float, degrees: int, level: float, noise_degrees: float) -> float:
+    """Return the margin, in estimated standard deviations, whose limit is this; 0 where every one's is larger."""
+    from scipy import optimize
+
+    test = EquivalenceTest(np.ones(1), degrees, level, noise_degrees)
+
+    def excess(margin: float) -> float:
+        return float(test._limits(np.array([margin]))[0]) - limit
+
+    if excess(0.0) >= 0.0:
+        return 0.0
+    far = 1.0 + math.sqrt(limit)
+    while excess(far) < 0.0:
+        far *= 2.0
+    return float(optimize.brentq(excess, 0.0, far, rtol=1e-12))
 
 
 @lru_cache(maxsize=64)

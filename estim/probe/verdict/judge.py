@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import real_number
-from estim.probe.verdict.change import change_p_value, change_powers, critical_value, first_reaching
+from estim.probe.verdict.change import change_p_value, change_powers, critical_value
 from estim.probe.verdict.margin import Margin, margin_of
 from estim.probe.verdict.observed import Observation, noise_factor, noiseless_movement, observe, rounding_note, whiten
 from estim.probe.verdict.planning import Repeats, Situation
@@ -191,7 +191,7 @@ def decide(
         equivalence_limit=situation.test.limit,
         equivalence_probability=situation.equivalent(1.0) if said.power >= power else 0.0,
         critical_value=critical_value(observed.degrees, level, nu),
-        detectable_factor=_detectable(situation),
+        detectable_factor=situation.detectable_factor,
         repeats_needed=said.repeats_needed,
         sigma_factor=said.sigma_factor,
         worst_change=margin.change,
@@ -205,14 +205,6 @@ def _needed(situation: Situation, repeats: Repeats) -> dict[str, Any]:
     """Return the repeats and the noise with which silence is believed."""
     factor = situation.factor_needed()
     return {"repeats_needed": repeats.needed(situation, factor), "sigma_factor": 1.0 / factor if factor else math.inf}
-
-
-def _detectable(situation: Situation) -> float:
-    if np.isinf(situation.shifts).all():
-        return 0.0
-    if not (situation.shifts > 0.0).any() or not situation.degrees:
-        return math.inf
-    return first_reaching(situation._short().detected, situation.power)
 
 
 def _outcome(said: "Said") -> Outcome:

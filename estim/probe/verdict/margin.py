@@ -10,6 +10,7 @@ import numpy.typing as npt
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.hardest import Coordinates, coordinates, least, modulo
+from estim.probe.verdict.hidden import INSIDE, phrases, rows_of, span, unseen_of
 
 if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
@@ -18,9 +19,6 @@ Array = npt.NDArray[np.float64]
 
 #: Random directions drawn for a typical change.
 DIRECTIONS = 500
-# Parts of a direction not seen that lie outside a group, by rounding and at most by doubt; rounding itself.
-_INSIDE = 1e-6
-_MOST_DOUBT = 1e-3
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
 
@@ -110,9 +108,9 @@ def _of_one(found: "Sensitivity", delta: Array) -> Margin:
     if shift > uncertain(found, delta):
         return Margin(words, np.array([shift]), delta, single=True)
     hidden = scaled - _projected(scaled, found.scaled_directions[: found.resolved])
-    besides_gauge = hidden - _projected(hidden, _span(_rows(found, "gauge") * found.scale))
-    besides_null = hidden - _projected(hidden, _span(_rows(found, "null", "gauge") * found.scale))
-    gauge, null = (bool(norms_of(part[:, None])[0] <= _INSIDE * length) for part in (besides_gauge, besides_null))
+    besides_gauge = hidden - _projected(hidden, span(rows_of(found, "gauge") * found.scale))
+    besides_null = hidden - _projected(hidden, span(rows_of(found, "null", "gauge") * found.scale))
+    gauge, null = (bool(norms_of(part[:, None])[0] <= INSIDE * length) for part in (besides_gauge, besides_null))
     return Margin(
         words, np.zeros(1), delta, unseen=() if gauge else (words,), null=null and not gauge, unresolved=not null,
         gauge=gauge, single=True,
@@ -175,18 +173,18 @@ def _of_set(
     """Return the margin of all changes of one size, or of random ones."""
     members = _members(found, group)
     if norm is not found.relative_norm:  # that one has the gauge for its null space as it is
-        norm = modulo(norm, _rows(found, "gauge"))
+        norm = modulo(norm, rows_of(found, "gauge"))
     where = coordinates(norm, members)
     if not where.dimension:
         return Margin(words, np.zeros(1), None, gauge=True)
     if rng is not None:
         return Margin(words, _random_shifts(found, where, size, rng), None)
-    unseen, null = _unseen(found, members)
+    unseen, null = unseen_of(found, members)
     if len(unseen):
         hardest = unseen[0] / float(np.linalg.norm(_measured(norm, unseen[0])))
         beyond = int(max(0, where.dimension - found.readings - null))
         return Margin(
-            words, np.zeros(1), size * hardest, _phrases(found, unseen), null > 0, len(unseen) > null, beyond
+            words, np.zeros(1), size * hardest, phrases(found, unseen), null > 0, len(unseen) > null, beyond
         )  # fmt: skip
     matrix, known = _moved(found, where)
     basis = _without_known(known) if len(known) else None
@@ -196,7 +194,7 @@ def _of_set(
     value, vector = least(matrix if basis is None else matrix @ basis, inverse)
     change = size * where.change(vector if basis is None else basis @ vector, len(members))
     if size * value <= uncertain(found, change):
-        return Margin(words, np.zeros(1), change, _phrases(found, (change * found.scale)[None, :]), unresolved=True)
+        return Margin(words, np.zeros(1), change, phrases(found, (change * found.scale)[None, :]), unresolved=True)
     from estim.probe.words import phrase
 
     # As a direction: its largest part 1.
@@ -213,10 +211,6 @@ def uncertain(found: "Sensitivity", change: Array) -> float:
 
 def _measured(norm: Array, change: Array) -> Array:
     return norm * change if norm.ndim == 1 else norm @ change
-
-
-def _rows(found: "Sensitivity", *status: str) -> Array:
-    return found.directions[[str(word) in status for word in found.status]]
 
 
 def _moved(found: "Sensitivity", where: Coordinates) -> tuple[Array, Array]:
@@ -259,55 +253,3 @@ def _random_shifts(found: "Sensitivity", where: Coordinates, size: float, rng: n
     if len(known) and np.abs(known).max() > _ROUNDING:
         shifts[:] = np.inf
     return np.sort(shifts)
-
-
-def _unseen(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Array, int]:
-    """Return what of the members' changes is not seen, gauge left out, and how many of these are null.
-
-    Rows in the parameters' units. What lies inside is decided in parameters of equal effect, so that units do not.
-    """
-    resolved = found.resolved
-    rows = found.scaled_directions[resolved:]
-    if not len(rows):
-        return np.zeros((0, len(members))), 0
-    # By Wedin's theorem the unseen subspace is known to the resolution over the weakest value that is resolved.
-    values = found.scaled_singular_values[:resolved]
-    values = values[np.isfinite(values)]
-    doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
-    tolerance = max(_INSIDE, min(doubt, _MOST_DOUBT))
-    gauge = _inside(_span(_rows(found, "gauge") * found.scale), members, _INSIDE)
-    free = _left(_inside(rows, members, tolerance), gauge)
-    proven = _inside(_span(_rows(found, "null", "gauge") * found.scale), members, _INSIDE)
-    return free / found.scale, min(len(free), len(proven) - len(gauge))
-
-
-def _span(rows: Array) -> Array:
-    if not len(rows):
-        return rows
-    return np.asarray(np.linalg.qr((rows / norms_of(rows.T)[:, None]).T)[0].T)
-
-
-def _inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
-    """Return orthonormal rows spanning the part of a subspace that touches the members alone."""
-    if members.all() or not len(rows):
-        return rows
-    left, outside, _ = np.linalg.svd(rows[:, ~members])
-    touching = int(np.count_nonzero(outside > tolerance))
-    return np.asarray(left.T @ rows)[touching:]
-
-
-def _left(rows: Array, removed: Array) -> Array:
-    """Return orthonormal rows of a subspace without a part of it."""
-    count = len(rows) - len(removed)
-    if count <= 0 or not len(removed):
-        return rows[: max(count, 0)]
-    _, _, right = np.linalg.svd(rows - (rows @ removed.T) @ removed, full_matrices=False)
-    return np.asarray(right[:count])
-
-
-def _phrases(found: "Sensitivity", rows: Array) -> tuple[str, ...]:
-    from estim.probe.words import combinations
-
-    usable = np.isfinite(found.column_norms) & (found.column_norms > 0.0)
-    texts = combinations(rows, found.names, np.where(usable, found.column_norms, 1.0))
-    return texts if len(texts) <= 6 else (*texts[:6], f"... and {len(texts) - 6} more combinations")

@@ -73,26 +73,31 @@ class Situation:
 
     def factor_needed(self) -> float:
         """Return the least factor that suffices; infinite where none does."""
-        if not self._possible():
+        factor = self.detectable_factor
+        if math.isinf(factor) or self.power >= self.most():
             return math.inf
-        if np.isinf(self.shifts).all():
-            return 0.0
-        short = self._short()
-        factor = first_reaching(short.detected, self.power)
-        if factor == 0.0 or math.isinf(factor) or short.equivalent(factor) >= self.power:
+        short = self._short
+        if factor == 0.0 or short.equivalent(factor) >= self.power:
             return factor
         # The probability itself is known to no more with estimated noise.
         exact = math.isinf(self.noise_degrees)
         return first_reaching(short.equivalent, self.power, start=factor, rtol=4.0 * EPS if exact else 1e-7)
 
-    def _possible(self) -> bool:
+    @cached_property
+    def detectable_factor(self) -> float:
+        """The least factor with which the change test has the power asked for; infinite where none does."""
         seen = self.shifts > 0.0 if self.degrees else np.isinf(self.shifts)
-        return bool(seen.any()) and self.power < self.most()
+        if not seen.any():
+            return math.inf
+        if np.isinf(self.shifts).all():
+            return 0.0
+        return first_reaching(self._short.detected, self.power)
 
     def most(self) -> float:
         """Return the largest probability of EQUIVALENT that any factor reaches: no false alarm must intervene."""
         return (1.0 - self.level if self.degrees else 1.0) * (1.0 - self.residual_level)
 
+    @cached_property
     def _short(self) -> "Situation":
         if len(self.shifts) <= _QUANTILES:
             return self
@@ -153,4 +158,4 @@ class Repeats:
             if repeats < 2:
                 return False
             situation = replace(situation, noise_degrees=float(self.sides * (repeats - 1) * self.degrees_each))
-        return situation._short().suffices(math.sqrt(self.variance / variance))
+        return situation._short.suffices(math.sqrt(self.variance / variance))

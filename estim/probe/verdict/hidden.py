@@ -1,0 +1,76 @@
+"""What of a set of changes is not seen: subspaces of directions that lie within some parameters, gauge left out."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.directions.noise import norms_of
+
+if TYPE_CHECKING:
+    from estim.probe.record import Sensitivity
+
+Array = npt.NDArray[np.float64]
+
+# Parts of a direction not seen that lie outside a group, by rounding and at most by doubt.
+INSIDE = 1e-6
+_MOST_DOUBT = 1e-3
+
+
+def unseen_of(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Array, int]:
+    """Return what of the members' changes is not seen, gauge left out, and how many of these are null.
+
+    Rows in the parameters' units. What lies inside is decided in parameters of equal effect, so that units do not.
+    """
+    resolved = found.resolved
+    rows = found.scaled_directions[resolved:]
+    if not len(rows):
+        return np.zeros((0, len(members))), 0
+    # By Wedin's theorem the unseen subspace is known to the resolution over the weakest value that is resolved.
+    values = found.scaled_singular_values[:resolved]
+    values = values[np.isfinite(values)]
+    doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
+    tolerance = max(INSIDE, min(doubt, _MOST_DOUBT))
+    gauge = _inside(span(rows_of(found, "gauge") * found.scale), members, INSIDE)
+    free = _left(_inside(rows, members, tolerance), gauge)
+    proven = _inside(span(rows_of(found, "null", "gauge") * found.scale), members, INSIDE)
+    return free / found.scale, min(len(free), len(proven) - len(gauge))
+
+
+def rows_of(found: "Sensitivity", *status: str) -> Array:
+    """Return the directions of some statuses, (directions, parameters)."""
+    return found.directions[[str(word) in status for word in found.status]]
+
+
+def span(rows: Array) -> Array:
+    """Return orthonormal rows that span what the given ones do."""
+    if not len(rows):
+        return rows
+    return np.asarray(np.linalg.qr((rows / norms_of(rows.T)[:, None]).T)[0].T)
+
+
+def _inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
+    """Return orthonormal rows spanning the part of a subspace that touches the members alone."""
+    if members.all() or not len(rows):
+        return rows
+    left, outside, _ = np.linalg.svd(rows[:, ~members])
+    touching = int(np.count_nonzero(outside > tolerance))
+    return np.asarray(left.T @ rows)[touching:]
+
+
+def _left(rows: Array, removed: Array) -> Array:
+    """Return orthonormal rows of a subspace without a part of it."""
+    count = len(rows) - len(removed)
+    if count <= 0 or not len(removed):
+        return rows[: max(count, 0)]
+    _, _, right = np.linalg.svd(rows - (rows @ removed.T) @ removed, full_matrices=False)
+    return np.asarray(right[:count])
+
+
+def phrases(found: "Sensitivity", rows: Array) -> tuple[str, ...]:
+    """Return rows, in the parameters' units, in words; of many the first six."""
+    from estim.probe.words import combinations
+
+    usable = np.isfinite(found.column_norms) & (found.column_norms > 0.0)
+    texts = combinations(rows, found.names, np.where(usable, found.column_norms, 1.0))
+    return texts if len(texts) <= 6 else (*texts[:6], f"... and {len(texts) - 6} more combinations")
