@@ -13,7 +13,10 @@ _INPUTS = 100
 
 
 def real_number(value: Any, argument: str) -> float:
-    """Return a float, or raise a TypeError; text is no number."""
+    """Return a float, or raise a TypeError; neither text nor True is a number."""
+    if isinstance(value, bool | np.bool_):
+        msg = f"{argument} must be a real number; got {value!r}"
+        raise TypeError(msg)
     array = reals(value, argument, f"must be a real number; got {_shown(value)}")
     if array.ndim:
         msg = f"{argument} must be one real number; got {_shown(value)}"

@@ -130,8 +130,9 @@ def _exact(
 
     gradient, deviation = gradient_of(found, weights)
     moved = float(gradient @ np.asarray(margin.change))
-    if abs(moved) <= uncertain(found, np.asarray(margin.change)) * deviation:
-        moved = 0.0  # no more than the Jacobian's error
+    # What may be the Jacobian's error does not count.
+    doubt = uncertain(found, np.asarray(margin.change)) * deviation
+    moved = math.copysign(max(abs(moved) - doubt, 0.0), moved)
     deviation *= noise
     none, changed = stats.norm(0.0, deviation), stats.norm(moved, deviation)
     return _Rates(
@@ -194,6 +195,11 @@ def _by_rule(
     else:
         outcome = Outcome.BLIND
     notes = ["The rule was judged against one change; another of the same size may be easier or harder for it."]
+    if margin.notes and math.isnan(rates.shift):
+        notes.append(
+            f"By the error of the Jacobian, the change moves the readings by up to {margin.doubt:.3g} standard "
+            "deviations more or less than was simulated."
+        )
     if rates.false_alarms > alarm:
         notes.append(f"The rule's false-alarm rate, {rates.false_alarms:.3g}, exceeds the {alarm:.3g} asked for.")
     reason, advice = _in_words(outcome, value, threshold, rates, margin, power, alarm)

@@ -64,16 +64,16 @@ def judge(
     """Return the verdict of `Sensitivity.judge` by the package's own tests."""
     check_power(power, confidence_level)
     seen = observe(found, observed_shift, baseline, absolute_sigma)
-    margin = margin_of(found, smallest_change, generator(rng))
     in_noise = noise_factor(found, seen)
+    margin = margin_of(found, smallest_change, generator(rng)).in_units_of(in_noise)
     return decide(
         project(found, seen, in_noise),
-        margin.in_units_of(in_noise),
+        margin,
         seen.repeats,
         seen.count,
         confidence_level=confidence_level,
         power=power,
-        notes=(*seen.notes, *rounding_note(found, seen, certain=bool(np.isinf(margin.shifts).any()))),
+        notes=(*seen.notes, *margin.notes, *rounding_note(found, seen, certain=bool(np.isinf(margin.shifts).any()))),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import real_number
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.hardest import Coordinates, coordinates, least, modulo
@@ -19,6 +20,8 @@ Array = npt.NDArray[np.float64]
 
 #: Random directions drawn for a typical change.
 DIRECTIONS = 500
+# Part of a shift that its doubt must exceed to be worth a note.
+_NOTABLE = 0.01
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
 
@@ -28,7 +31,8 @@ class Margin:
 
     words: str
     shifts: Array
-    """(members,) in standard deviations of the noise; one but for random directions."""
+    """(members,) in standard deviations of the noise; one but for random directions. What the Jacobian's own error may
+    have added is taken off."""
     change: Array | None
     """(parameters,) the change, of a set the one hardest to see; None for random directions."""
     unseen: tuple[str, ...] = ()
@@ -45,10 +49,23 @@ class Margin:
     """The change of a set that is hardest to see, in words; empty for one change."""
     single: bool = False
     """Whether it is one change, not the hardest or all of a set."""
+    doubt: float = 0.0
+    """How far the Jacobian's own error may move the readings along the change, in the same standard deviations."""
 
     def in_units_of(self, noise: float) -> "Margin":
         """Return the same in other standard deviations."""
-        return replace(self, shifts=self.shifts / noise)
+        return replace(self, shifts=self.shifts / noise, doubt=self.doubt / noise)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is said of a shift that is known roughly."""
+        if self.doubt <= _NOTABLE * float(self.shifts[0]) or not self.shifts.any():
+            return ()
+        least, most = self.shifts[0], self.shifts[0] + 2.0 * self.doubt
+        return (
+            "By the error of the Jacobian, the smallest change moves the readings by anything between "
+            f"{least:.3g} and {most:.3g} standard deviations; the least is counted; better derivatives narrow that.",
+        )
 
 
 def margin_of(found: "Sensitivity", smallest: Any, rng: np.random.Generator) -> Margin:
@@ -62,7 +79,7 @@ def margin_of(found: "Sensitivity", smallest: Any, rng: np.random.Generator) -> 
             return _of_set(found, text, 1.0, 1.0 / found.smallest_change, None)
         smallest = float(found.smallest_change[0])
     if isinstance(smallest, Real):
-        smallest = AnyChange(float(smallest), relative=False)
+        smallest = AnyChange(real_number(smallest, "smallest_change"), relative=False)
     if isinstance(smallest, AnyChange):
         norm = _norm(found, smallest)
         drawn = rng if smallest.case == "typical" else None
@@ -104,9 +121,9 @@ def _of_one(found: "Sensitivity", delta: Array) -> Margin:
     words = _in_words(found, delta)
     scaled = found.scale * delta
     length = float(norms_of(scaled[:, None])[0])
-    shift = found.shift(delta)
-    if shift > uncertain(found, delta):
-        return Margin(words, np.array([shift]), delta, single=True)
+    shift, doubt = found.shift(delta), uncertain(found, delta)
+    if shift > doubt:
+        return Margin(words, np.array([shift - doubt]), delta, single=True, doubt=doubt)
     hidden = scaled - _projected(scaled, found.scaled_directions[: found.resolved])
     besides_gauge = hidden - _projected(hidden, span(rows_of(found, "gauge") * found.scale))
     besides_null = hidden - _projected(hidden, span(rows_of(found, "null", "gauge") * found.scale))
@@ -193,14 +210,15 @@ def _of_set(
     inverse = _inverse(found, where) if basis is None else None
     value, vector = least(matrix if basis is None else matrix @ basis, inverse)
     change = size * where.change(vector if basis is None else basis @ vector, len(members))
-    if size * value <= uncertain(found, change):
+    doubt = uncertain(found, change)
+    if size * value <= doubt:
         return Margin(words, np.zeros(1), change, phrases(found, (change * found.scale)[None, :]), unresolved=True)
     from estim.probe.words import phrase
 
     # As a direction: its largest part 1.
     leading = change[int(np.argmax(np.abs(change * found.scale)))]
     hardest = phrase(change / leading, found.names, found.scale) if where.dimension > 1 else ""
-    return Margin(words, np.array([size * value]), change, hardest=hardest)
+    return Margin(words, np.array([size * value - doubt]), change, hardest=hardest, doubt=doubt)
 
 
 def uncertain(found: "Sensitivity", change: Array) -> float:

@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import optimize
+from scipy.stats import norm
 
 import estim
 from estim import AnyChange, Outcome, Sensitivity
@@ -235,6 +237,51 @@ class TestTwoSetsOfParameters:
     def test_two_numbers_are_one_change_of_two_parameters(self):
         found = Sensitivity.from_jacobian(np.eye(2), 1.0)
         assert shifts(found, (3.0, 4.0)) == pytest.approx(5.0)
+
+
+class TestJacobianKnownRoughly:
+    """What the Jacobian's own error may have moved does not count towards a change's shift."""
+
+    def test_the_least_shift_counts_and_the_range_is_said(self):
+        found = estim.Sensitivity.from_jacobian(np.diag([10.0, 1.0]), 1.0, jac_error=0.05)
+        change = np.array([1.0, 0.0])
+        doubt = found.resolution * found.scale[0]
+        verdict = found.judge(np.zeros(2), smallest_change=change)
+        assert 0.5 < doubt < 1.0
+        assert_allclose(verdict.shifts, [10.0 - doubt], rtol=1e-12)
+        (note,) = [note for note in verdict.notes if "By the error of the Jacobian" in note]
+        assert f"between {10.0 - doubt:.3g} and {10.0 + doubt:.3g} standard deviations" in note
+
+    def test_no_true_jacobian_within_the_error_moves_less(self):
+        rng = np.random.default_rng(0)
+        jacobian, error = rng.standard_normal((6, 3)), 0.05
+        found = estim.Sensitivity.from_jacobian(jacobian, 0.1, jac_error=error)
+        for smallest in (rng.standard_normal(3), 1.0):
+            margin = margin_of(found, smallest, rng)
+            for _ in range(50):
+                true = jacobian + error * rng.uniform(-1.0, 1.0, jacobian.shape)
+                moved = np.linalg.norm(true @ smallest) if np.ndim(smallest) else np.linalg.svd(true)[1][-1]
+                assert margin.shifts[0] < moved / 0.1
+
+    def test_a_rule_counts_the_least_and_says_what_it_simulated(self):
+        found = estim.Sensitivity.from_jacobian(np.diag([10.0, 1.0]), 1.0, jac_error=0.05)
+        change = np.array([1.0, 0.0])
+        doubt = found.resolution * found.scale[0]
+        linear = found.judge(np.zeros(2), smallest_change=change, statistic=[1.0, 0.0], threshold=9.0)
+        assert_allclose(linear.power, norm.sf(9.0 - (10.0 - doubt)), rtol=1e-9)
+        rule = found.judge(np.zeros(2), smallest_change=change, statistic=np.ptp, threshold=9.0, trials=10, rng=0)
+        assert any(f"up to {doubt:.3g} standard deviations more or less" in note for note in rule.notes)
+
+    def test_exact_jacobians_need_no_note(self):
+        found = estim.Sensitivity.from_jacobian(np.diag([10.0, 1.0]), 1.0)
+        assert found.judge(np.zeros(2), smallest_change=[1.0, 0.0]).shifts[0] == pytest.approx(10.0, rel=1e-12)
+        assert not any("error of the Jacobian" in note for note in found.judge(np.zeros(2), smallest_change=1.0).notes)
+
+
+def test_true_is_no_size():
+    found = estim.Sensitivity.from_jacobian(np.eye(2), 1.0)
+    with pytest.raises(TypeError, match="smallest_change must be a real number; got True"):
+        found.judge(np.zeros(2), smallest_change=True)
 
 
 def test_text_is_no_size():
