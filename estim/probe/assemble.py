@@ -1,6 +1,7 @@
 """From a Jacobian with its error to the sensitivity record: statuses, floors, shares of inputs and groups."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,14 +10,14 @@ import numpy.typing as npt
 from estim.probe.arguments import real_number, reals
 from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.condensed import condense
-from estim.probe.directions.floors import floors
+from estim.probe.directions.floors import standard_errors
 from estim.probe.directions.noise import Whitening, noise_of
 from estim.probe.directions.proven import exact_null_space, gauge_rows, without
 from estim.probe.directions.readout import measured
-from estim.probe.directions.resolve import Directions, resolve
+from estim.probe.directions.resolve import Directions, resolve, undecided
 from estim.probe.directions.shares import carriers_of, group_table, groups_alone
 from estim.probe.record import Sensitivity, Status
-from estim.probe.words import combinations, noise_phrase
+from estim.probe.words import echelon, noise_phrase, phrase
 
 if TYPE_CHECKING:
     from estim.probe.model.probed import Probed
@@ -55,7 +56,10 @@ def assemble(
     alone = groups_alone(condensed, probed.groups, gauge)
     held = [condensed]
     del condensed  # so that it need not be held beside all that is found in it
-    found = resolve(held.pop(), proven) if certified is None else certified
+    if certified is None:
+        found = resolve(held.pop(), proven)
+    else:
+        found = replace(certified, undecided=undecided(held.pop().noisy) if certified.rank < parameters else None)
     readout = measured(jacobian, noise, found)
     carriers, unshared = carriers_of(found, readout)
     unresolved = without(found.directions[found.rank :], proven)
@@ -78,8 +82,10 @@ def assemble(
         scaled_singular_values=found.scaled_singular_values,
         scaled_directions=found.scaled_directions,
         resolution=found.resolution,
-        raw_singular_values=_raw(jacobian, noise, found),
-        standard_errors=_standard_errors(found),
+        raw_singular_values=found.raw_singular_values(),
+        standard_errors=standard_errors(
+            found.scale, found.scaled_singular_values[: found.rank], found.scaled_directions, found.resolution
+        ),
         column_norms=norms,
         inputs=probed.inputs,
         carriers=carriers,
@@ -179,25 +185,6 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
     return [Status.SEEN] * seen + [Status.WEAK] * (found.rank - seen)
 
 
-def _standard_errors(found: Directions) -> Array:
-    resolved = found.scaled_singular_values[: found.rank]
-    size, rows = len(found.scale), 64  # a few at a time, so that the temporaries stay small
-    return np.concatenate([
-        floors(np.eye(min(rows, size - k), size, k), found.scale, resolved, found.scaled_directions, found.resolution)
-        for k in range(0, size, rows)
-    ])  # fmt: skip
-
-
-def _raw(jacobian: Array, noise: Whitening, found: Directions) -> Array:
-    """Return the singular values as float64 has them, without any decision where not all are resolved."""
-    size = len(found.scale)
-    if found.rank == size and not np.isnan(found.singular_values).any():
-        return found.singular_values
-    known = int(np.isinf(found.singular_values).sum())
-    values = np.linalg.svd(condense(jacobian, None, noise).noisy, compute_uv=False)
-    return np.concatenate([np.full(known, np.inf), values, np.zeros(size)])[:size]
-
-
 def _identifiable(found: Directions, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:
     """Put in words the seen combinations of several parameters; those of one have a finite standard error."""
     if len(names) > MOST_NAMES:
@@ -211,10 +198,10 @@ def _phrases(rows: Array, names: tuple[str, ...], scale: Array) -> tuple[str, ..
     """Put a subspace in words, a dozen combinations at most."""
     if not len(rows):
         return ()
-    found = combinations(rows, names, scale)
-    if len(found) <= MOST_PHRASES:
-        return found
-    return (*found[:MOST_PHRASES], f"... and {len(found) - MOST_PHRASES} more combinations")
+    reduced = echelon(rows, scale)
+    found = tuple(phrase(row, names, scale) for row in reduced[:MOST_PHRASES])
+    more = len(reduced) - len(found)
+    return (*found, f"... and {more} more combinations") if more else found
 
 
 def certified_directions(model: Any, bank: Any, noise: Whitening, digits: int) -> Directions:

@@ -34,20 +34,22 @@ def combinations(rows: Array, names: tuple[str, ...], scale: Array) -> tuple[str
 
 def echelon(rows: Array, scale: Array) -> Array:
     """Return the reduced row echelon form with pivots on the columns that matter most."""
-    from scipy.linalg import qr
+    from scipy.linalg import qr, solve_triangular
 
-    if not len(rows):
+    count = len(rows)
+    if not count:
         return rows
-    weighted = rows * scale
-    weighted = weighted / np.linalg.norm(weighted, axis=1, keepdims=True)
     # Of columns that matter alike the first is taken, not the one that rounding favours.
-    first = 1.0 - 1e-6 * np.linspace(0.0, 1.0, weighted.shape[1])
-    *_, order = qr(weighted * first, pivoting=True, mode="economic")
-    pivots = np.sort(order[: len(rows)])
-    reduced = np.linalg.solve(weighted[:, pivots], weighted)
+    scale = scale * (1.0 - 1e-6 * np.linspace(0.0, 1.0, len(scale)))
+    weighted = rows * scale
+    triangle, order = qr(weighted / np.linalg.norm(weighted, axis=1, keepdims=True), pivoting=True, mode="r")
+    reduced = np.empty_like(weighted)
+    reduced[:, order[:count]] = np.eye(count)
+    reduced[:, order[count:]] = solve_triangular(triangle[:, :count], triangle[:, count:])
     reduced[np.abs(reduced) < NEGLIGIBLE] = 0.0
     # Back to the parameters' own units, with the pivot's coefficient one.
-    return np.asarray(reduced / scale * scale[pivots, None])
+    reduced *= scale[order[:count], None] / scale
+    return np.asarray(reduced[np.argsort(order[:count])])
 
 
 def phrase(row: Array, names: tuple[str, ...], scale: Array) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from estim.probe.directions.blas import product
 from estim.probe.directions.graded_svd import decompose, orthonormal, svd
 from estim.probe.directions.noise import norms_of
 
@@ -41,10 +42,10 @@ class Factored:
         """Return M_r diag(scale) decomposed: the weights, still for columns of M, the values and the right vectors."""
         found = decompose(lambda: self.values[:, None] * self.right * scale, self.resolution / self.weakest)
         if self.rescaled is not None:
-            return self.rescaled @ found.left, found.values, found.right
+            return product(self.rescaled, found.left), found.values, found.right
         left = found.left
         left /= self.values[:, None]
-        return self.right.T @ left, found.values, found.right
+        return product(self.right.T, left), found.values, found.right
 
 
 def factor(matrix: Array, slack: Array) -> Factored:

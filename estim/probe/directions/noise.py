@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.arguments import real_number, reals
+from estim.probe.directions.blas import product
 
 if TYPE_CHECKING:
     from estim.probe.model.probed import Probed
@@ -21,7 +22,7 @@ Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 #: Rows whitened at a time; but no more than _BLOCKS blocks, as each factorisation of one more adds its rounding.
-_ROWS, _BLOCKS = 256, 16
+_ROWS, _BLOCKS = 512, 16
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Whitening:
             if self.forward is None:
                 yield jacobian[part] * self.scale[part, None]
             else:
-                yield self.forward[part] @ jacobian
+                yield product(self.forward[part], jacobian)
 
     def error_norms(self, jacobian: Array, error: Array) -> Array:
         """Bound the norms of the columns of the whitened error, the rounding of correlated whitening included."""
@@ -52,7 +53,7 @@ class Whitening:
                 bound = error[part] * self.scale[part, None]
             else:
                 weights = np.abs(self.forward[part])
-                bound = weights @ error + EPS * len(jacobian) * (weights @ np.abs(jacobian))
+                bound = product(weights, error + EPS * len(jacobian) * np.abs(jacobian))
             norms = np.hypot(norms, norms_of(bound))
         return norms
 

@@ -4,10 +4,14 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import reals
+from estim.probe.directions.blas import product
+from estim.probe.directions.graded_svd import svd
 
 Array = npt.NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
+#: Readings at a time.
+_ROWS = 512
 
 
 def gauge_rows(jacobian: Array, error: Array | None, tangents: Array | None, symmetry: npt.ArrayLike | None) -> Array:
@@ -20,14 +24,22 @@ def gauge_rows(jacobian: Array, error: Array | None, tangents: Array | None, sym
         if declared.ndim != 2 or len(declared) != parameters or not np.isfinite(declared).all():
             msg = f"symmetry must be finite, of shape ({parameters}, symmetries); got shape {declared.shape}"
             raise ValueError(msg)
-        moved, reach = np.abs(jacobian @ declared), np.abs(jacobian) @ np.abs(declared)
-        allowed = parameters * EPS * reach + (EPS * reach if error is None else error @ np.abs(declared))
-        if (moved > allowed).any():
-            row, k = (int(i) for i in np.argwhere(moved > allowed)[0])
-            msg = f"symmetry {k} is none: a unit step along it moves reading {row} by {moved[row, k]:.3g}"
-            raise ValueError(msg)
+        for start in range(0, len(jacobian), _ROWS):
+            part = slice(start, start + _ROWS)
+            _require_still(jacobian[part], None if error is None else error[part], declared, start)
         columns.append(declared)
     return _span(np.concatenate(columns, axis=1).T)
+
+
+def _require_still(jacobian: Array, error: Array | None, declared: Array, start: int) -> None:
+    """Refuse a symmetry that moves readings, the first of them number `start`, by more than their error."""
+    moved, size = np.abs(product(jacobian, declared)), np.abs(declared)
+    reach = product(np.abs(jacobian), size)
+    allowed = len(declared) * EPS * reach + (EPS * reach if error is None else product(error, size))
+    if (moved > allowed).any():
+        row, k = (int(i) for i in np.argwhere(moved > allowed)[0])
+        msg = f"symmetry {k} is none: a unit step along it moves reading {start + row} by {moved[row, k]:.3g}"
+        raise ValueError(msg)
 
 
 def _span(rows: Array) -> Array:
@@ -36,7 +48,7 @@ def _span(rows: Array) -> Array:
     rows = rows[lengths > 0.0] / lengths[lengths > 0.0, None]
     if not len(rows):
         return rows
-    _, values, right = np.linalg.svd(rows, full_matrices=False)
+    _, values, right = svd(rows)
     return np.asarray(right[values > 1e-10 * values[0]])
 
 
@@ -51,7 +63,7 @@ def without(rows: Array, removed: Array) -> Array:
         raise ArithmeticError(msg)
     if not len(removed) or left == 0:
         return rows[:left]
-    _, _, right = np.linalg.svd(rows - (rows @ removed.T) @ removed, full_matrices=False)
+    _, _, right = svd(rows - product(product(rows, removed.T), removed))
     return np.asarray(right[:left])
 
 
@@ -67,6 +79,7 @@ def gauge_within(gauge: Array, member: npt.NDArray[np.bool_]) -> Array:
     """Return orthonormal rows, over the members alone, of the gauge directions that touch no other parameter."""
     if not len(gauge) or member.all():
         return gauge
-    left, outside, _ = np.linalg.svd(gauge[:, ~member])
+    others = gauge[:, ~member]
+    left, outside, _ = svd(others, full=len(others) > others.shape[1])
     touching = int(np.count_nonzero(outside > 1e-8))
-    return _span((left.T @ gauge)[touching:, member])
+    return _span(product(left[:, touching:].T, gauge[:, member]))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from estim.probe.directions.blas import product
 from estim.probe.directions.condensed import Condensed
 from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined
 from estim.probe.directions.graded_svd import decompose, orthonormal
@@ -50,6 +51,13 @@ class Directions:
     """eta: what a scaled singular value must exceed."""
     moved: "Moved"
     """What a step along each resolved direction moves."""
+    undecided: Array | None = None
+    """(parameters,) of W, where not all directions are resolved: as float64 has them, as many as it has, then zeros."""
+
+    def raw_singular_values(self) -> Array:
+        """Return the singular values of W without any decision; zero for those that float64 cannot hold."""
+        values = self.singular_values if self.undecided is None else self.undecided
+        return np.where(np.isnan(values), 0.0, values)
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
         return _with_noiseless(condensed, condensed.noisy / scale, slack, scale)
     found = factor(condensed.noisy / scale, slack)
     rank, size = len(found.values), len(scale)
+    plain = undecided(condensed.noisy) if rank < size else None
     if 0 < rank == size - len(proven) < size:
         weights, values, directions = _beside_null(condensed.noisy / scale, found, scale, proven)
     else:
@@ -98,6 +107,7 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
         scaled_directions=joined(found.right, found.unseen),
         resolution=found.resolution,
         moved=Moved(weights, _error(weights, slack + ROUNDING, values)),
+        undecided=plain,
     )
 
 
@@ -132,7 +142,16 @@ def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Arr
         scaled_directions=np.concatenate([known.right, found.right, found.unseen]),
         resolution=inside.resolution if np.isfinite(inside.resolution) else known.resolution,
         moved=Moved(np.concatenate([fixing, basis.T @ weights], axis=1), np.concatenate(errors)),
+        undecided=undecided(condensed.noisy, len(fixed)) if len(fixed) + len(values) < size else None,
     )
+
+
+def undecided(noisy: Array, known: int = 0) -> Array:
+    """Return the singular values as float64 has them, beside so many infinite ones."""
+    from scipy.linalg import svdvals
+
+    size = noisy.shape[1]
+    return np.concatenate([np.full(known, np.inf), svdvals(noisy, check_finite=False), np.zeros(size)])[:size]
 
 
 def _known_to_rounding(values: Array, found: Factored, scale: Array) -> Array:
@@ -150,7 +169,7 @@ def _error(weights: Array, slack: Array, values: Array) -> Array:
     known = np.flatnonzero(np.isfinite(slack))  # a column without bound is unresolved, and has no weight
     reach = np.zeros(weights.shape[1])
     for some in np.split(known, range(_ROWS, len(known), _ROWS)):
-        reach += slack[some] @ np.abs(weights[some])
+        reach += np.einsum("i,ij->j", slack[some], np.abs(weights[some]))
     return np.where(np.isnan(values), np.inf, reach)
 
 
@@ -165,16 +184,17 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     from scipy.linalg import qr, solve_triangular
 
     rank = len(found.values)
-    *_, order = qr(noisy, mode="r", pivoting=True)
-    kept = order[:rank]
+    # Columns that the null space takes up least are as independent as all are; it is known well enough for a choice.
+    *_, order = qr(found.unseen, mode="r", pivoting=True)
+    kept = np.sort(order[len(null) :])
     kept = kept[np.argsort(scale[kept], kind="stable")]
-    basis, mixing = np.linalg.qr(np.eye(len(scale))[:, kept] - null.T @ null[:, kept])
-    triangle = np.linalg.qr(noisy[:, kept], mode="r")
+    basis, mixing = qr(np.eye(len(scale))[:, kept] - product(null.T, null[:, kept]), mode="economic")
+    triangle = qr(noisy[:, kept], mode="r")[0][:rank]
     columns = solve_triangular(mixing, (triangle * scale[kept]).T, trans="T").T
     left, values, right = decompose(columns.copy, found.resolution / found.weakest)
     weights = np.zeros((len(scale), rank))
     weights[kept] = solve_triangular(triangle, left)
-    return weights, values, np.concatenate([right @ basis.T, null])
+    return weights, values, np.concatenate([product(right, basis.T), null])
 
 
 def _padded(values: Array, length: int) -> Array:
