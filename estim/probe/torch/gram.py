@@ -305,8 +305,8 @@ class _Sums:
         for group in self.pending:
             self._flush(group)
         found = {}
-        for group, total in self.totals.items():
-            upper = total.triu()
+        for group in list(self.totals):
+            upper = self.totals.pop(group).triu()  # one at a time: there may be many
             found[group] = (upper + upper.triu(1).T).cpu().numpy()
         # Sums of many products in double precision have nothing better to be compared with.
         rounding = {
