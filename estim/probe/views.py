@@ -23,7 +23,7 @@ class Views:
             (gauge left out), share of the directions seen (in parameters of equal effect, summing to one), gauge
             dimensions inside the group.
         """
-        from estim.report import group_frame
+        from estim.probe.summary import group_frame
 
         return group_frame(cast("Sensitivity", self))
 
@@ -36,19 +36,19 @@ class Views:
             One row an input, one column a resolved direction, numbered from the strongest. Columns sum to one; they
             are NaN, and a note says so, where the error of the Jacobian could move a share by more than 0.01.
         """
-        from estim.report import input_frame
+        from estim.probe.summary import input_frame
 
         return input_frame(cast("Sensitivity", self))
 
     def summary(self) -> "Summary":
         """Return a statsmodels `Summary`: what is not seen at the top, then parameters and notes."""
-        from estim.report import sensitivity_summary
+        from estim.probe.summary import sensitivity_summary
 
         return sensitivity_summary(cast("Sensitivity", self))
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas DataFrame, one row a parameter: group, value, standard error, effect of one unit alone."""
-        from estim.report import sensitivity_frame
+        from estim.probe.summary import sensitivity_frame
 
         return sensitivity_frame(cast("Sensitivity", self))
 
@@ -60,7 +60,7 @@ class Views:
         ModuleNotFoundError
             When matplotlib is missing.
         """
-        from estim.plotting import plot_sensitivity
+        from estim.probe.plot import plot_sensitivity
 
         return plot_sensitivity(cast("Sensitivity", self))
 
@@ -74,6 +74,6 @@ class Views:
         OSError
             When the file cannot be written.
         """
-        from estim.html import write_report
+        from estim.probe.page import write_report
 
         write_report(cast("Sensitivity", self), path)

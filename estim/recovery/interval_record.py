@@ -98,6 +98,6 @@ class ConfidenceInterval(Record):
         ModuleNotFoundError
             When matplotlib is missing.
         """
-        from estim.html import write_intervals
+        from estim.recovery.interval_page import write_intervals
 
         write_intervals(self, path)

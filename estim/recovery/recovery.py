@@ -73,13 +73,13 @@ class Recovery(Record):
 
     def summary(self) -> "Summary":
         """Return a statsmodels `Summary`: one row a noise level, `notes` below it."""
-        from estim.report import recovery_summary
+        from estim.recovery.recovery_summary import recovery_summary
 
         return recovery_summary(self)
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas DataFrame with one row a noise level and the array fields as columns."""
-        from estim.report import recovery_frame
+        from estim.recovery.recovery_summary import recovery_frame
 
         return recovery_frame(self)
 
@@ -100,7 +100,7 @@ class Recovery(Record):
         ModuleNotFoundError
             When matplotlib is missing; the message names the extra to install.
         """
-        from estim.plotting import plot_recovery
+        from estim.recovery.recovery_plot import plot_recovery
 
         return plot_recovery(self, exact=exact)
 

@@ -94,13 +94,13 @@ class ParameterRecovery(Record):
 
     def summary(self) -> "Summary":
         """Return a statsmodels `Summary`: one row a direction, `notes` below it."""
-        from estim.report import parameter_summary
+        from estim.probe.many_unknowns.summary import parameter_summary
 
         return parameter_summary(self)
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas DataFrame with one row a direction."""
-        from estim.report import parameter_frame
+        from estim.probe.many_unknowns.summary import parameter_frame
 
         return parameter_frame(self)
 
@@ -112,6 +112,6 @@ class ParameterRecovery(Record):
         ModuleNotFoundError
             When matplotlib is missing; the message names the extra to install.
         """
-        from estim.plotting import plot_parameters
+        from estim.probe.many_unknowns.plot import plot_parameters
 
         return plot_parameters(self)

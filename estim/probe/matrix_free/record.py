@@ -282,7 +282,7 @@ class ModelSensitivity(Record):
             One row a group: number of parameters, dimension seen, best and worst RMSE floor along its own directions
             (infinite where not all are seen), share of the directions seen, summing to one.
         """
-        from estim.report import group_frame
+        from estim.probe.summary import group_frame
 
         return group_frame(self)  # type: ignore[arg-type]  # which reads fields that both records have
 
@@ -294,19 +294,19 @@ class ModelSensitivity(Record):
         pandas.DataFrame
             One row an input, one column a resolved direction, numbered from the strongest; columns sum to one.
         """
-        from estim.report import input_frame
+        from estim.probe.summary import input_frame
 
         return input_frame(self)  # type: ignore[arg-type]  # as above
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas DataFrame, one row a direction: status, singular value, its error, RMSE floor, main group."""
-        from estim.probe.matrix_free.tables import directions_frame
+        from estim.probe.matrix_free.summary import directions_frame
 
         return directions_frame(self)
 
     def summary(self) -> "Summary":
         """Return a statsmodels `Summary`: what is seen at the top, then groups and notes."""
-        from estim.probe.matrix_free.tables import model_summary
+        from estim.probe.matrix_free.summary import model_summary
 
         return model_summary(self)
 
@@ -318,7 +318,7 @@ class ModelSensitivity(Record):
         ModuleNotFoundError
             When matplotlib is missing.
         """
-        from estim.probe.matrix_free.tables import plot_model
+        from estim.probe.matrix_free.plot import plot_model
 
         return plot_model(self)
 
@@ -332,7 +332,7 @@ class ModelSensitivity(Record):
         OSError
             When the file cannot be written.
         """
-        from estim.probe.matrix_free.tables import write_model_report
+        from estim.probe.matrix_free.page import write_model_report
 
         write_model_report(self, path)
 

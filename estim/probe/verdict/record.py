@@ -171,7 +171,7 @@ class Verdict(Record):
         OSError
             When the file cannot be written.
         """
-        from estim.html import write_verdict
+        from estim.probe.verdict.page import write_verdict
 
         write_verdict(self, path)
 

@@ -1,0 +1,56 @@
+"""The picture of what is seen of a model too large for single parameters."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from estim.plotting import BLACK, BLUE, GREY, LONGEST_NAME, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from estim.probe.matrix_free.record import ModelSensitivity
+    from estim.probe.matrix_free.rest import Rest
+
+
+def plot_model(result: "ModelSensitivity") -> "Figure":
+    """Draw the spectrum with its resolution, and the groups' shares of the directions seen."""
+    figure = new_figure(figsize=(7.0, 8.0))
+    above, below = figure.subplots(2, 1, height_ratios=[1.2, 1.0])
+    for values in result.group_singular_values:
+        shown = values > 0.0
+        above.plot(np.flatnonzero(shown) + 1, values[shown], "-", lw=0.6, color=GREY)
+    shown = result.singular_values > 0.0
+    above.plot(
+        np.flatnonzero(shown) + 1, result.singular_values[shown], "o", ms=3.0, color=BLUE, label="all parameters"
+    )
+    if result.rest is None:
+        above.plot([], [], "-", lw=0.6, color=GREY, label="each group alone")
+    above.axhspan(0.0, result.resolution, color=BLUE, alpha=0.08, lw=0.0)
+    above.axhline(result.resolution, color=BLUE, lw=1.0, ls=":", label="resolution")
+    if result.rest is not None:
+        _draw_rest(above, len(result.singular_values), result.rest, result.resolution)
+    if result.smallest_change is not None:
+        change = f"floor of the smallest change, {result.smallest_change:g}"
+        above.axhline(1.0 / result.smallest_change, color=BLACK, lw=0.8, ls="--", label=change)
+    above.set(yscale="log", xlabel="direction", ylabel="singular value")
+    above.legend(frameon=result.rest is not None, edgecolor="none", fontsize=8.0)  # over the hatching
+    shares = result.group_table[:, 4]
+    order = np.argsort(-shares, kind="stable")[:20][::-1]
+    names = [result.group_names[k][-LONGEST_NAME:] for k in order]
+    below.barh(range(len(order)), shares[order], color=BLUE)
+    below.set_yticks(range(len(order)), names, fontsize=7.0)
+    below.set(xlabel="share of the directions seen")
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_rest(axes: Any, count: int, rest: "Rest", resolution: float) -> None:
+    """Hatch where the values that were not looked for may lie."""
+    edges = [count + 0.5, count + rest.directions + 0.5]
+    label = f"not known: {rest.directions:,} values at or below {rest.bound:.2g}"
+    low = min(resolution, 1e-3 * rest.bound) or 1e-3 * rest.bound
+    axes.fill_between(edges, low, rest.bound, facecolor="none", edgecolor=GREY, hatch="///", lw=0.6, label=label)
+    if rest.directions > 20 * count:
+        axes.set_xscale("log")

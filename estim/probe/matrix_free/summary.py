@@ -1,0 +1,89 @@
+"""What is seen of a model too large for single parameters, as tables."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from estim.probe.record import Status
+from estim.report import MOST_ROWS, summary_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from statsmodels.iolib.summary import Summary
+
+    from estim.probe.matrix_free.record import ModelSensitivity
+
+_HELPS = {
+    Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise, other inputs help.",
+    Status.UNRESOLVED: "unresolved: hidden by the derivatives' own error, or beyond the number of readings.",
+}
+_GROUPS = (
+    "a group by itself was not looked at: it sees at least so many, its best floor is at most that, its worst is not "
+    "known (nan)."
+)
+_NOT_LOOKED_AT = "unresolved: hidden by the derivatives' own error, or not looked at."
+
+
+def facts(result: "ModelSensitivity") -> list[tuple[str, str]]:
+    """Return what is to be known first, in pairs."""
+    counts = result.counts
+    ends = [1.0 / result.singular_values[k] for k in (0, result.resolved - 1)] if result.resolved else []
+    return [
+        ("Dimension seen:", f"{'at least ' if result.rest else ''}{result.resolved} of {result.parameters:,}"),
+        ("Directions:", ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)),
+        ("Readings, parameters:", f"{result.readings:,}, {result.parameters:,} in {len(result.names)} tensors"),
+        ("RMSE floors:", _floors(result, ends)),
+        ("Derivatives:", f"{result.derivative}; error {result.jacobian_error:.2e}"),
+        ("Resolution:", f"{result.resolution:.2e}"),
+    ]
+
+
+def _floors(result: "ModelSensitivity", ends: list[float]) -> str:
+    if not ends:
+        return "not known" if result.rest else "none is finite"
+    return f"{ends[0]:.4g} to {ends[1]:.4g}{', then not known' if result.rest else ''}"
+
+
+def notes(result: "ModelSensitivity") -> list[str]:
+    """Return what a reader must know, definitions first."""
+    rest = result.rest
+    helps = _HELPS if rest is None else {**_HELPS, Status.UNRESOLVED: _NOT_LOOKED_AT}
+    unknown = () if rest is None else rest.said(float(np.square(result.singular_values).sum()), len(result.status))
+    return [
+        *unknown,
+        "best and worst floor: RMSE along the strongest and weakest direction of a group by itself; inf where not all "
+        "of its parameters are seen.",
+        *(() if rest is None else (_GROUPS,)),
+        f"spectrum: {result.path}.",
+        *(text for status, text in helps.items() if result.counts[status]),
+        *result.notes,
+    ]
+
+
+def model_summary(result: "ModelSensitivity") -> "Summary":
+    """Return what is seen at the top, then the groups and the notes."""
+    frame = result.by_group().drop(columns="gauge")
+    columns = {name.replace("_", " "): frame[name].to_numpy(dtype=np.float64)[:MOST_ROWS] for name in frame.columns}
+    said = notes(result)
+    if len(frame) > MOST_ROWS:
+        said.append(f"The first {MOST_ROWS} of {len(frame)} groups are shown; by_group() has all.")
+    rows = list(result.group_names[:MOST_ROWS])
+    return summary_of("What these readings see of a model", facts(result), columns, said, rows)
+
+
+def directions_frame(result: "ModelSensitivity") -> "DataFrame":
+    """Return one row a direction."""
+    from pandas import DataFrame, RangeIndex
+
+    count = len(result.singular_values)
+    main = [result.group_names[k] for k in result.group_share.argmax(axis=0)] if result.resolved else []
+    with np.errstate(divide="ignore"):
+        floors = np.where(np.arange(count) < result.resolved, 1.0 / result.singular_values, np.inf)
+    columns = {
+        "status": [str(status) for status in result.status],
+        "singular_value": result.singular_values,
+        "error": result.errors,
+        "floor": floors,
+        "main_group": main + [""] * (count - len(main)),
+    }
+    return DataFrame(columns, index=RangeIndex(1, count + 1, name="direction"))
