@@ -16,7 +16,8 @@ from estim.probe.directions.proven import exact_null_space, gauge_rows, without
 from estim.probe.directions.readout import measured
 from estim.probe.directions.resolve import Directions, resolve, undecided
 from estim.probe.directions.shares import carriers_of, group_table, groups_alone
-from estim.probe.record import Sensitivity, Status
+from estim.probe.record import Sensitivity
+from estim.probe.status import Status
 from estim.probe.words import echelon, noise_phrase, phrase
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from estim.probe.status import Status
 from estim.report import MOST_ROWS, summary_of
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ DEFINITIONS = (
 
 def sensitivity_summary(result: "Sensitivity") -> "Summary":
     """Return what is not seen at the top, then the parameters, the weakest directions and the notes."""
-    from estim.probe.record import Status
-
     counts = result.counts
     seen = counts[Status.SEEN] + counts[Status.WEAK]
     facts = [
@@ -87,7 +86,6 @@ def _modulo(gauge: int) -> str:
 
 def _weak(result: "Sensitivity") -> str:
     """Put the three weakest of the weak directions in words."""
-    from estim.probe.record import Status
     from estim.probe.words import phrase
 
     rows = [k for k, status in enumerate(result.status) if status is Status.WEAK][-3:]
@@ -102,8 +100,6 @@ def _weakest(result: "Sensitivity") -> float:
 
 def hints(result: "Sensitivity") -> list[str]:
     """Return what helps, for each status that is there."""
-    from estim.probe.record import Status
-
     helps = {
         Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise, other inputs help.",
         Status.UNRESOLVED: "unresolved: hidden by the Jacobian's own error: more digits or better derivatives decide.",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.record import Status
+from estim.probe.status import Status
 from estim.record import Record
 
 if TYPE_CHECKING:

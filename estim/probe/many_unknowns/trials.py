@@ -10,7 +10,7 @@ from estim.blas import one_blas_thread
 from estim.probe.many_unknowns.fits import Moments, Trials, summed
 from estim.probe.many_unknowns.record import ParameterRecovery
 from estim.probe.many_unknowns.set_up import SetUp, set_up
-from estim.probe.record import Status
+from estim.probe.status import Status
 from estim.streams import Seed, check_workers, generator
 
 Array = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.matrix_free.rest import Rest
-from estim.probe.record import Status
+from estim.probe.status import Status
 from estim.record import Record
 
 if TYPE_CHECKING:

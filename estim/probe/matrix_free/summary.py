@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estim.probe.record import Status
+from estim.probe.status import Status
 from estim.report import MOST_ROWS, summary_of
 
 if TYPE_CHECKING:
