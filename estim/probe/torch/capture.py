@@ -30,7 +30,7 @@ class Factors:
     kind: str
     """"linear", "transposed" or "embedding" as in `uses`, or "rows"."""
     left: Any
-    """(n, t, a, out); for "rows" these themselves, (n, a, size)."""
+    """(n, a, t, out); for "rows" these themselves, (n, a, size)."""
     right: Any
     """(n, t, in); (n, t) places in the table, -1 for none, for "embedding"; None for "rows"."""
 
@@ -105,13 +105,15 @@ class _Table:
     rows: torch.Tensor
     """(inputs, most), their number standing for none."""
     width: int
-    regular: bool
-    """Whether these are all rows in order."""
+    order: str
+    """Which axis of all rows goes by inputs: "first", "last"; "" where they are in no such order."""
 
     def taken(self, rows: torch.Tensor, empty: float = 0.0) -> torch.Tensor:
         """Return the rows (count, ...) of each input, (n, t, ...)."""
-        if self.regular:
+        if self.order == "first":
             return rows.reshape(*self.rows.shape, *rows.shape[1:])
+        if self.order == "last":
+            return rows.reshape(*self.rows.T.shape, *rows.shape[1:]).transpose(0, 1)
         padded = torch.cat([rows, torch.full_like(rows[:1], empty)])
         return padded[self.rows]
 
@@ -119,7 +121,7 @@ class _Table:
 def _rows_of_inputs(plain: Any, weighted: Any, width: int, inputs: int) -> _Table | None:
     """Return the rows of each input; None where inputs are mixed."""
     if plain is None:  # no reading depends on it
-        return _Table(torch.zeros((inputs, 0), dtype=torch.int64), width, False)
+        return _Table(torch.zeros((inputs, 0), dtype=torch.int64), width, "")
     mixing = torch.as_tensor(np.random.default_rng(0).standard_normal((width, _MIXED)), dtype=plain.dtype)
     mixing = mixing.to(plain.device)  # a few combinations of a row's entries tell as much as all of them
     one, two = plain.reshape(-1, width) @ mixing, weighted.reshape(-1, width) @ mixing
@@ -132,26 +134,24 @@ def _rows_of_inputs(plain: Any, weighted: Any, width: int, inputs: int) -> _Tabl
     off = (two - number[:, None] * one).abs().amax(dim=1)
     if not bool(((off <= slack * number) & (number >= 1) & (number <= inputs)).all()):
         return None
-    table = _table(number.to(torch.int64) - 1, live, len(largest), inputs)
-    ordered = torch.arange(len(largest), device=table.device)
-    return _Table(table, width, torch.equal(table.reshape(-1), ordered))
+    return _table(number.to(torch.int64) - 1, live, len(largest), inputs, width)
 
 
-def _table(owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int) -> torch.Tensor:
+def _table(owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int, width: int) -> _Table:
     """Return, of rows some of which have an owner, those of each input, in a regular order where there is one."""
     if count % inputs == 0:
         grid = torch.arange(count, device=live.device)
         if torch.equal(live // (count // inputs), owner):
-            return grid.reshape(inputs, -1)
+            return _Table(grid.reshape(inputs, -1), width, "first")
         if torch.equal(live % inputs, owner):
-            return grid.reshape(-1, inputs).T
+            return _Table(grid.reshape(-1, inputs).T, width, "last")
     order = torch.argsort(owner, stable=True)
     sizes = torch.bincount(owner, minlength=inputs)
     starts = torch.cumsum(sizes, 0) - sizes
     table = torch.full((inputs, int(sizes.max()) if len(sizes) else 0), count, device=live.device)
     owners = owner[order]
     table[owners, torch.arange(len(owners), device=live.device) - starts[owners]] = live[order]
-    return table
+    return _Table(table, width, "")
 
 
 class _Collected:
@@ -168,14 +168,14 @@ class _Collected:
         if self.rows:
             self.left = readings.new_zeros((inputs, outputs, width))
         else:
-            self.left = readings.new_empty((inputs, self.starts[-1], outputs, width))
+            self.left = readings.new_empty((inputs, outputs, self.starts[-1], width))
 
     def add(self, output: int, gradients: list[Any]) -> None:
         """Take in the gradients of one reading of every input."""
         for k, (use, table, gradient) in enumerate(zip(self.uses, self.tables, gradients, strict=True)):
             if gradient is None:
                 if not self.rows:
-                    self.left[:, self.starts[k] : self.starts[k + 1], output] = 0.0
+                    self.left[:, output, self.starts[k] : self.starts[k + 1]] = 0.0
                 continue
             rows = gradient.reshape(-1, table.width)
             if use.kind == "product":
@@ -184,7 +184,7 @@ class _Collected:
             if self.rows:
                 self.left[:, output] += taken.sum(dim=1)
             else:
-                self.left[:, self.starts[k] : self.starts[k + 1], output] = taken
+                self.left[:, output, self.starts[k] : self.starts[k + 1]] = taken
 
     def factors(self) -> Factors:
         """Return all of it."""

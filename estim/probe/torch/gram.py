@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.linalg import blas
 
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.torch.capture import Factors, factors_of
@@ -34,6 +33,8 @@ _SAMPLE = 48
 #: Times what the sample shows.
 _MARGIN = 3.0
 EPS = float(np.finfo(np.float64).eps)
+#: Rows below which a product is slower than its upper half saves.
+_LEAF = 100
 
 
 @dataclass(frozen=True)
@@ -205,14 +206,14 @@ def _right(part: Factors, columns: Any, inner: slice) -> torch.Tensor:
 def _block(parts: list[Factors], rights: list[torch.Tensor], outer: slice, buffer: Any) -> torch.Tensor:
     """Return the columns of some outputs, (M, outputs times inputs), in the buffer."""
     height, width = outer.stop - outer.start, rights[0].shape[2]
-    rows = sum(part.left.shape[0] * part.left.shape[2] for part in parts)
+    rows = sum(part.left.shape[0] * part.left.shape[1] for part in parts)
     block: torch.Tensor = buffer[: rows * height * width].view(rows, height * width)
     start = 0
     for part, right in zip(parts, rights, strict=True):
-        inputs, tokens, outputs, _ = part.left.shape
-        left = part.left[:, :, :, outer].reshape(inputs, tokens, outputs * height).transpose(1, 2)
+        inputs, outputs, tokens, _ = part.left.shape
+        left = part.left[..., outer].transpose(1, 2).reshape(inputs, tokens, outputs * height)
         out = block[start : start + inputs * outputs].view(inputs, outputs * height, width)
-        torch.bmm(left, right, out=out)
+        torch.bmm(left.transpose(1, 2), right, out=out)
         start += inputs * outputs
     return block
 
@@ -273,7 +274,7 @@ class _Sums:
         product = paired_product(factors, self.scratch[self.kind], self.buffer)
         if self.kind != torch.float64:
             few = [_first_rows(factors[0])]
-            count = few[0].left.shape[0] * few[0].left.shape[2]
+            count = few[0].left.shape[0] * few[0].left.shape[1]
             room = torch.zeros((count, count), dtype=torch.float64, device=product.device)
             self._compare(group, paired_product(few, room, room.new_empty(0)), product)
         self.totals[group] += product
@@ -318,22 +319,25 @@ class _Sums:
 
 def _first_rows(part: Factors) -> Factors:
     """Return the factors of a few inputs in double precision."""
-    count = max(1, _SAMPLE // part.left.shape[2])
+    count = max(1, _SAMPLE // part.left.shape[1])
     return Factors(part.kind, part.left[:count].double(), part.right[:count].double())
 
 
 def _square(size: int, kind: Any, device: Any) -> torch.Tensor:
-    """Return room for a product, in the order of columns, as BLAS wants it."""
-    return torch.zeros((size, size), dtype=kind, device=device).T
+    """Return room for a product."""
+    return torch.zeros((size, size), dtype=kind, device=device)
 
 
 def _upper_product(block: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """Return block times its transpose, its upper half at least.
+    """Write the upper half, at least, of a block times its transpose; torch has no product that knows of the symmetry.
 
-    torch has no product that knows of the symmetry; SciPy's BLAS has, for half the work, and reads torch's memory.
+    BLAS in SciPy has one, but its threads and torch's would wait for each other on every block.
     """
-    product = {torch.float32: blas.ssyrk, torch.float64: blas.dsyrk}.get(block.dtype)
-    if product is None or block.device.type != "cpu":
-        return block @ block.T
-    product(1.0, block.numpy().T, trans=1, c=out.numpy(), overwrite_c=1)
+    half = len(block) // 2
+    if half < _LEAF:
+        torch.mm(block, block.T, out=out)
+        return out
+    _upper_product(block[:half], out[:half, :half])
+    _upper_product(block[half:], out[half:, half:])
+    torch.mm(block[:half], block[half:].T, out=out[:half, half:])
     return out

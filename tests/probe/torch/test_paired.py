@@ -9,12 +9,12 @@ from estim.probe.torch.paired import paired_product, takes_less  # noqa: E402
 
 def factors(count, tokens, *, readings=3, outs=5, width=7, kind="linear", dtype=torch.float64):
     draw = torch.Generator().manual_seed(count)
-    left = torch.randn(count, tokens, readings, outs, generator=draw, dtype=dtype)
+    left = torch.randn(count, readings, tokens, outs, generator=draw, dtype=dtype)
     return Factors(kind, left, torch.randn(count, tokens, width, generator=draw, dtype=dtype))
 
 
 def rows(part):
-    return torch.einsum("ntao,nti->naoi", part.left, part.right).reshape(-1, part.left.shape[3] * part.right.shape[2])
+    return torch.einsum("nato,nti->naoi", part.left, part.right).reshape(-1, part.left.shape[3] * part.right.shape[2])
 
 
 @pytest.mark.parametrize("room", [0, 40, 10**4])
