@@ -1,5 +1,6 @@
 """The examples and the README's Python run, in a process of their own, with warnings as errors."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -22,6 +23,19 @@ def run(arguments, folder):
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
 def test_the_example_runs_and_says_something(path, tmp_path):
     assert run([str(path)], tmp_path).strip()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.py")), ids=lambda path: path.stem)
+def test_the_example_imports_public_names_only(path):
+    import estim
+
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module == "estim":
+            assert {alias.name for alias in node.names} <= set(estim.__all__)
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module]
+        assert {name for name in names if name.split(".")[0] == "estim"} <= {"estim", "estim.attention"}
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))

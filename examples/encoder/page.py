@@ -9,7 +9,15 @@ from conclusions import conclusions, in_short
 from pictures import draw_judged, draw_scaled, draw_seen, draw_sentences
 from tables import AGAIN, JUDGED, SCALED, SEEN, tables
 
-from estim.html import STYLE
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1a1a1a; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #ddd; }
+th { font-weight: 600; } th:first-child, td:first-child { text-align: left; }
+.unseen { border-left: 4px solid #d55e00; padding: 0.5rem 1rem; background: #fdf3ec; }
+figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
+"""
 
 
 def write_page(results, path):
@@ -30,7 +38,7 @@ def write_page(results, path):
     )
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>What a monitor of an encoder can see</title>'
-        f'<link rel="icon" href="data:,"><style>{STYLE} th {{ font-weight: 600; }}</style></head><body>'
+        f'<link rel="icon" href="data:,"><style>{STYLE}</style></head><body>'
         f"<h1>What a monitor of a sentence encoder can see</h1><p>{intro}</p>"
         f'<p class="unseen"><strong>In short.</strong> {html.escape(in_short(results))}</p>'
         f"{''.join(parts)}</body></html>\n"

@@ -1,18 +1,19 @@
-"""Pictures of the results, in the colours of the library."""
+"""Pictures of results."""
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from monitor import LAYERS
 from study import POWER, SIZE
 
-from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure, plain
-
+# Okabe and Ito's palette, told apart by colour-blind readers and in grey.
+BLACK, ORANGE, BLUE, GREEN, VERMILION, GREY = "#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#7F7F7F"
 COLORS = (BLUE, ORANGE, GREEN, VERMILION, BLACK, GREY)
 
 
 def draw_seen(results):
     """Return how far random changes of each map shift the readings."""
-    figure = new_figure(figsize=(8.0, 3.6))
+    figure = Figure(layout="constrained", figsize=(8.0, 3.6))
     axes = figure.subplots()
     seen = results["seen"]
     for kind, color in (("query/key", BLUE), ("value", ORANGE)):
@@ -30,7 +31,7 @@ def draw_seen(results):
 
 def draw_judged(results):
     """Return predicted beside actual shifts of quantised layers."""
-    figure = new_figure(figsize=(8.0, 4.4))
+    figure = Figure(layout="constrained", figsize=(8.0, 4.4))
     axes = figure.subplots()
     judged = results["judged"]
     for (name, rows), color in zip(judged.groupby(level=0, sort=False), COLORS, strict=False):
@@ -50,7 +51,7 @@ def draw_judged(results):
 
 def draw_sentences(results):
     """Return the power against the number of sentences."""
-    figure = new_figure(figsize=(8.0, 3.2))
+    figure = Figure(layout="constrained", figsize=(8.0, 3.2))
     axes = figure.subplots()
     count = np.arange(1, len(results["gains"]) + 1)
     axes.plot(count, results["as given"], color=GREY, label="bank, then candidates as they come")
@@ -68,7 +69,7 @@ def draw_sentences(results):
 
 def draw_scaled(results):
     """Return how singular values fall with the scale, with and without residuals."""
-    figure = new_figure(figsize=(8.0, 4.2))
+    figure = Figure(layout="constrained", figsize=(8.0, 4.2))
     scales = np.array(results["scales"])
     both = figure.subplots(1, 2, sharex=True, sharey=True)
     for axes, key, title in zip(both, ("with", "without"), ("with residuals", "without residuals"), strict=True):
@@ -101,3 +102,10 @@ def draw_scaled(results):
     both[1].plot([], [], "x", color=GREY, label="below the resolution")
     both[1].legend(frameon=False, fontsize=8.0, loc="lower right")
     return figure
+
+
+def plain(axes):
+    """Leave a light grid and two spines."""
+    axes.grid(which="major", color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
