@@ -10,7 +10,8 @@ from estim.probe.assemble import assemble, certified_directions
 from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.noise import noise_of
 from estim.probe.model.batches import Batches, joined
-from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_left_out
+from estim.probe.model.given import require_nan_policy
+from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_keep, require_left_out
 from estim.probe.model.probed import probe
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, generator
@@ -137,6 +138,8 @@ def sensitivity(
     True
     """
     generator(rng)
+    require_nan_policy(nan_policy)
+    require_keep(keep)
     if is_torch_module(model):
         from estim.probe.torch.sensitivity import Asked, sensitivity_of_module
 

@@ -1,8 +1,8 @@
 """The bank of a large JAX function: its readings, and whether its inputs can be taken one by one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,8 +11,14 @@ import numpy.typing as npt
 from estim.probe.jax.precision import precision, rounding
 from estim.probe.jax.readings import Function, coarsest_of, require_kept, require_smooth
 from estim.probe.model.batches import Batches
-from estim.probe.model.calls import require_inputs, spread
-from estim.probe.model.readings import flatten, input_of_each, split_complex
+from estim.probe.model.calls import refusal, require_inputs, spread
+from estim.probe.model.readings import (
+    flatten,
+    input_of_each,
+    places_of_parts,
+    require_one_kind,
+    split_complex,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -35,10 +41,25 @@ class Part:
     """Number of inputs, those left out included."""
     kept: npt.NDArray[np.bool_]
     """Of all readings, those left out included, which these are."""
+    complex: bool = False
+    """Whether the second half of all are imaginary parts."""
 
 
-def read_parts(function: Function, bank: Any, omit: bool) -> tuple[list[Part], npt.NDArray[np.bool_]]:
-    """Evaluate the readings of a bank, each batch twice; return its parts, and which of all readings are kept.
+@dataclass(frozen=True)
+class Read:
+    """A bank, read: batch after batch."""
+
+    parts: list[Part]
+    """Those with readings that are left."""
+    kept: npt.NDArray[np.bool_]
+    """Which of all readings these are."""
+    places: npt.NDArray[np.int64]
+    """Of all readings, their places in the order that a user sees: of complex ones all real parts come first."""
+    complex: bool
+
+
+def read_parts(function: Function, bank: Any, omit: bool) -> Read:
+    """Evaluate the readings of a bank, each batch twice.
 
     Raises
     ------
@@ -61,7 +82,9 @@ def read_parts(function: Function, bank: Any, omit: bool) -> tuple[list[Part], n
     if not kept.any():
         msg = f"readings must be finite; none of {len(kept)} is"
         raise ValueError(msg)
-    return [part for part in parts if len(part.readings)], kept
+    is_complex = require_one_kind([part.complex for part in parts])
+    places = places_of_parts([(1, len(part.kept)) for part in parts], is_complex)
+    return Read([part for part in parts if len(part.readings)], kept, places, is_complex)
 
 
 def _read(function: Function, batch: Any) -> Part:
@@ -72,7 +95,7 @@ def _read(function: Function, batch: Any) -> Part:
         try:
             output = function.called(leaves, batch)
         except Exception as error:
-            msg = f"the model raised {error!r:.400} for this bank"
+            msg = refusal(lambda some: function.called(leaves, some), batch, error)
             raise ValueError(msg) from error
         raw = flatten(output)
         if raw.size == 0:
@@ -84,7 +107,8 @@ def _read(function: Function, batch: Any) -> Part:
         inputs = input_of_each(output)
         count = int(inputs.max()) + 1
         if raw.dtype.kind == "c":
-            return Part(batch, readings, np.concatenate([inputs, inputs]), 0, count, np.ones(2 * raw.size, dtype=bool))
+            inputs = np.concatenate([inputs, inputs])
+            return Part(batch, readings, inputs, 0, count, np.ones(2 * raw.size, dtype=bool), True)
         return Part(batch, readings, inputs, _apart(function, batch, output), count, np.ones(raw.size, dtype=bool))
 
 
@@ -142,12 +166,40 @@ def selected(batch: Any, inputs: Any) -> Any:
     return jax.tree_util.tree_map(lambda leaf: leaf[inputs] if is_array(leaf) else leaf, batch)
 
 
-def pieces(part: Part, size: int) -> Iterator[tuple[slice, Any]]:
-    """Yield a part in pieces of some inputs, whole where these depend on each other, with its places in the part."""
+def copies_after(part: Part, start: int, size: int) -> Any:
+    """Return so many inputs of a part from one on, the last one again and again where there are fewer."""
+    return selected(part.bank, np.minimum(np.arange(start, start + size), part.apart - 1))
+
+
+class Piece(NamedTuple):
+    """Some inputs of a bank."""
+
+    rows: slice
+    """Places of their readings."""
+    bank: Any
+    size: int
+    """Number of readings, those of copies after the last one included."""
+
+
+def pieces(part: Part, size: int) -> Iterator[Piece]:
+    """Yield a part in pieces of some inputs, whole where these depend on each other, with its places in the part.
+
+    All pieces have as many inputs, so that one compilation does: copies after the last one have no place.
+    """
     if not part.apart:
-        yield slice(0, len(part.readings)), part.bank
+        yield Piece(slice(0, len(part.readings)), part.bank, len(part.readings))
         return
     each = len(part.readings) // part.apart
     for start in range(0, part.apart, size):
-        stop = min(start + size, part.apart)
-        yield slice(start * each, stop * each), selected(part.bank, slice(start, stop))
+        rows = slice(start * each, min(start + size, part.apart) * each)
+        yield Piece(rows, copies_after(part, start, size), size * each)
+
+
+def all_pieces(parts: Sequence[Part], size: int) -> Iterator[Piece]:
+    """Yield all parts in pieces of at most some inputs, with their places among all readings."""
+    size = max(1, min(size, max(part.apart for part in parts)))
+    start = 0
+    for part in parts:
+        for piece in pieces(part, size):
+            yield piece._replace(rows=slice(start + piece.rows.start, start + piece.rows.stop))
+        start += len(part.readings)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,10 +53,9 @@ def derivative_of(function: Function, bank: Any, first: First, parameters: Param
     """
     finite = len(first.places) == first.total
     with precision(function.tree.double):
-        flat = partial(_flat, function, bank)
         leaves = list(function.tree.leaves)
-        eps = max(rounding(function.tree.coarsest), rounding(flat(leaves).dtype))
-        found = differentiated(flat, leaves, not finite)
+        eps = max(rounding(function.tree.coarsest), rounding(function.flat(leaves, bank).dtype))
+        found = differentiated(function, bank, leaves, not finite)
         double = None if eps <= EPS else _in_double(function, bank, not finite)
         if double is None:
             above_below = _moved_both(found, eps, leaves)
@@ -76,7 +74,7 @@ def derivative_of(function: Function, bank: Any, first: First, parameters: Param
 def jacobian_at(function: Function, bank: Any, parameters: Parameters) -> Callable[[Array], tuple[Array, Array]]:
     """Return what takes the Jacobian at any parameter vector, with the rounding of its entries."""
     with precision(function.tree.double):
-        found = differentiated(partial(_flat, function, bank), function.tree.leaves)
+        found = differentiated(function, bank, function.tree.leaves)
 
     def take(vector: Array) -> tuple[Array, Array]:
         given = parameters.rebuild(vector)
@@ -99,16 +97,12 @@ def in_float64(function: Function, bank: Any) -> Function:
     """Return the function in float64, for what computes in it, where it follows; else itself."""
     with precision(True):
         tree = replace(function.tree, leaves=raised(function.tree.leaves), double=True)
-        twin = Function(_WithRaised(function.function), tree)
+        twin: Function = function.once("in float64", lambda: Function(_WithRaised(function.function), tree))
         try:
             follows = rounding(twin.flat(list(tree.leaves), bank).dtype) <= EPS
         except Exception:  # the function need not be made for it
             return function
     return twin if follows else function
-
-
-def _flat(function: Function, bank: Any, leaves: list[Any]) -> Any:
-    return function.flat(leaves, bank)
 
 
 def _in_double(function: Function, bank: Any, forwards: bool) -> tuple[Array, tuple[Array, Array]] | None:
@@ -119,7 +113,7 @@ def _in_double(function: Function, bank: Any, forwards: bool) -> tuple[Array, tu
     with precision(True):
         leaves = list(twin.tree.leaves)
         try:
-            found = differentiated(partial(_flat, twin, bank), leaves, forwards)
+            found = differentiated(twin, bank, leaves, forwards)
             return found.jacobian, _moved_both(found, EPS, leaves)
         except Exception:  # its derivatives need not follow
             return None

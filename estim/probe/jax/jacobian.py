@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,16 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.jax.readings import explained
+from estim.probe.jax.compiled import Compiled, CompiledHolding
+from estim.probe.jax.readings import Function, explained
 
 Array = npt.NDArray[np.float64]
-#: Leaves to readings, (M,).
-Flat = Callable[[list[Any]], Any]
 #: Leaves to the Jacobian, (M, P).
 Take = Callable[[list[Any]], Array]
 
 #: Rows, or columns, taken at a time.
 _BLOCK = 64
+#: Ways to call that are compiled, which are tried first.
+_COMPILED = 2
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Differentiated:
     """On how it had to be found."""
 
 
-def differentiated(flat: Flat, leaves: Sequence[Any], forwards: bool = False) -> Differentiated:
-    """Return what takes the Jacobian of a function, with the one at some leaves.
+def differentiated(function: Function, bank: Any, leaves: Sequence[Any], forwards: bool = False) -> Differentiated:
+    """Return what takes the Jacobian of a function for a bank, with the one at some leaves.
 
     A function that JAX cannot compile, as for a branch on a value, is differentiated step by step; one that it cannot
     go back through, as for a while loop, forwards. `forwards` is for readings some of which are NaN: backwards, they
@@ -45,19 +47,26 @@ def differentiated(flat: Flat, leaves: Sequence[Any], forwards: bool = False) ->
         When JAX cannot differentiate the function either way: the message says why.
     """
     leaves = list(leaves)
-    rows = flat(leaves).size
+    rows = function.flat(leaves, bank).size
     back = not forwards and rows <= sum(leaf.size for leaf in leaves)
     ways = [_by_rows, _by_columns] if back else [_by_columns, _by_rows]
     errors: list[Exception] = []
     for way in ways:
-        for compiled in (True, False):
-            take = way(flat, leaves, rows, compiled)
+        for k, step in enumerate(_steps(function, way)):
+            take = way(partial(step, bank), leaves, rows)
             try:
-                return Differentiated(take, take(leaves), _notes(compiled, way is not ways[0], errors))
+                return Differentiated(take, take(leaves), _notes(k < _COMPILED, way is not ways[0], errors))
             except Exception as error:
                 errors.append(error)
     # Step by step and the cheaper way is what a user would have tried.
-    raise ValueError(explained(errors[1])) from errors[1]
+    raise ValueError(explained(errors[_COMPILED])) from errors[_COMPILED]
+
+
+def _steps(function: Function, way: Callable[..., Take]) -> tuple[Callable[..., Any], ...]:
+    """Return what takes rows back or columns forwards: compiled for all banks, for one, and not, the last one."""
+    plain = partial(_back if way is _by_rows else _push, function)
+    made: Any = function.once(way.__name__, lambda: (Compiled(plain), CompiledHolding(plain), plain))
+    return tuple(made)
 
 
 def _notes(compiled: bool, other: bool, errors: list[Exception]) -> tuple[str, ...]:
@@ -69,14 +78,14 @@ def _notes(compiled: bool, other: bool, errors: list[Exception]) -> tuple[str, .
     return tuple(notes)
 
 
-def _by_rows(flat: Flat, leaves: list[Any], rows: int, compiled: bool) -> Take:
+def _back(function: Function, bank: Any, leaves: list[Any], seeds: Any) -> Any:
+    readings, pull = jax.vjp(lambda given: function.flat(given, bank), leaves)
+    return jax.vmap(pull)(seeds.astype(readings.dtype))[0]
+
+
+def _by_rows(step: Callable[..., Any], leaves: list[Any], rows: int) -> Take:
     """Take rows back, some at a time."""
-
-    def back(leaves: list[Any], seeds: Any) -> Any:
-        readings, pull = jax.vjp(flat, leaves)
-        return jax.vmap(pull)(seeds.astype(readings.dtype))[0]
-
-    step, size = jax.jit(back) if compiled else back, sum(leaf.size for leaf in leaves)
+    size = sum(leaf.size for leaf in leaves)
 
     def take(leaves: list[Any]) -> Array:
         jacobian = np.empty((rows, size))
@@ -89,17 +98,16 @@ def _by_rows(flat: Flat, leaves: list[Any], rows: int, compiled: bool) -> Take:
     return take
 
 
-def _by_columns(flat: Flat, leaves: list[Any], rows: int, compiled: bool) -> Take:
+def _push(function: Function, bank: Any, leaves: list[Any], seeds: Any) -> Any:
+    stops = np.cumsum([leaf.size for leaf in leaves])[:-1].tolist()
+    parts = zip(jnp.split(seeds, stops, axis=1), leaves, strict=True)
+    tangents = [part.reshape(len(part), *leaf.shape).astype(leaf.dtype) for part, leaf in parts]
+    return jax.vmap(lambda one: jax.jvp(lambda given: function.flat(given, bank), (leaves,), (one,))[1])(tangents)
+
+
+def _by_columns(step: Callable[..., Any], leaves: list[Any], rows: int) -> Take:
     """Push columns forwards, some at a time."""
-    stops = np.cumsum([leaf.size for leaf in leaves])
-    size = int(stops[-1])
-
-    def push(leaves: list[Any], seeds: Any) -> Any:
-        parts = zip(jnp.split(seeds, stops[:-1].tolist(), axis=1), leaves, strict=True)
-        tangents = [part.reshape(len(part), *leaf.shape).astype(leaf.dtype) for part, leaf in parts]
-        return jax.vmap(lambda one: jax.jvp(flat, (leaves,), (one,))[1])(tangents)
-
-    step = jax.jit(push) if compiled else push
+    size = sum(leaf.size for leaf in leaves)
 
     def take(leaves: list[Any]) -> Array:
         jacobian = np.empty((rows, size))

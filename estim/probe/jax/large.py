@@ -1,35 +1,32 @@
 """`estim.sensitivity` of a JAX function with too many parameters for a Jacobian: the record by matrix-free passes."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import numbers_of_inputs
-from estim.probe.derivatives.rounding import EPS, MOVED
-from estim.probe.jax.bank import Part, pieces, read_parts
+from estim.probe.derivatives.rounding import EPS
+from estim.probe.jax.bank import Part, Read, pieces, read_parts
 from estim.probe.jax.dense import precision_note
-from estim.probe.jax.gram import BLOCK, JaxPasses
-from estim.probe.jax.parameters import Tree, moved_leaves, read_tree
-from estim.probe.jax.precision import precision, raised, rounding, word
-from estim.probe.jax.readings import Function, explained
-from estim.probe.matrix_free.cost import cost, require_room
-from estim.probe.matrix_free.error import error_of_combinations, relative_norms
-from estim.probe.matrix_free.large import model_sensitivity, noise_of
+from estim.probe.jax.error import relative_errors, require_derivative
+from estim.probe.jax.gram import JaxPasses
+from estim.probe.jax.parameters import Tree, read_tree
+from estim.probe.jax.precision import precision, rounding, word
+from estim.probe.jax.products import Products
+from estim.probe.jax.readings import Function
+from estim.probe.jax.top import strongest_of_function, way_of_function
+from estim.probe.matrix_free.large import in_order, model_sensitivity, noise_of
 from estim.probe.matrix_free.record import ModelSensitivity
+from estim.probe.model.readings import complex_note
 
 Array = npt.NDArray[np.float64]
 
 #: Parameters up to which each has its own name, column and direction.
 DENSE = 3000
-#: Combinations of the rows, and inputs that go back together, for the error of the Jacobian.
-_DRAWS = 4
-_INPUTS = 32
 
 
 def is_large(params: Any) -> bool:
@@ -59,36 +56,45 @@ def sensitivity_of_large(
     tree = read_tree(params, asked.groups)
     _require_finite(tree)
     function = Function(model, tree)
-    parts, kept = read_parts(function, bank, asked.nan_policy == "omit")
-    noise = noise_of(sigma, kept, repeats, repeat_correlation)
-    with precision(tree.double):
-        # The first of all readings have the precision of the rest.
-        eps = max(rounding(tree.coarsest), rounding(_dtype(function, parts[0])))
-    passes = JaxPasses(function, parts, word(eps))
-    element, groups = (8 if eps <= EPS else 4), len(set(tree.groups))
-    require_room(passes.readings, groups)
-    plan = cost(passes.readings, tree.size, groups, element, min(BLOCK, passes.readings * tree.size * element))
+    read = read_parts(function, bank, asked.nan_policy == "omit")
+    noise = noise_of(sigma, read.places[read.kept], len(read.kept), repeats, repeat_correlation)
+    products, eps = Products(function), _rounding(function, read.parts[0])
+    passes = JaxPasses(function, read.parts, word(eps))
+    way = way_of_function(passes, asked.keep, noise)
     if asked.progress:
-        print(plan, file=sys.stderr)
+        print(way.said, file=sys.stderr)
+    require_derivative(products, read.parts, eps)
     weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
-    relative, measured = _relative(function, parts, weights, eps)
+    relative, measured = relative_errors(products, read.parts, weights, eps)
     if rtol is not None:
         relative = {name: max(value, float(rtol)) for name, value in relative.items()}
-    notes = (*tree.notes, *([] if eps <= EPS else [precision_note(word(eps), measured)]), plan)
-    inputs = np.concatenate([part.inputs for part in parts])
-    if asked.inputs is not None:
-        inputs = numbers_of_inputs(asked.inputs, len(kept))[kept]
-    found = model_sensitivity(
-        passes, noise, relative, derivative=f"automatic differentiation in {word(eps)}", repeats=repeats,
-        repeat_correlation=repeat_correlation,
-        smallest_change=None if smallest_change is None else float(smallest_change), inputs=inputs, keep=asked.keep,
-        progress=asked.progress, notes=notes
-    )  # fmt: skip
+    said = [] if eps <= EPS else [precision_note(word(eps), measured)]
+    common: dict[str, Any] = {
+        "derivative": f"automatic differentiation in {word(eps)}", "repeats": repeats,
+        "repeat_correlation": repeat_correlation, "inputs": _inputs_of(asked, read), "keep": asked.keep,
+        "smallest_change": None if smallest_change is None else float(smallest_change), "progress": asked.progress,
+        "notes": (*tree.notes, *([complex_note(len(read.kept))] if read.complex else []), *said, way.said),
+    }  # fmt: skip
+    if way.strongest:
+        found = strongest_of_function(passes, noise, relative, way=way, **common)
+    else:
+        found = model_sensitivity(passes, noise, relative, **common)
+    found = in_order(found, read.places, read.kept)
     return replace(found, notes=(*found.notes, *passes.notes))
 
 
-def _dtype(function: Function, part: Part) -> Any:
-    return function.flat(list(function.tree.leaves), next(pieces(part, 1))[1]).dtype
+def _rounding(function: Function, part: Part) -> float:
+    """Return the rounding of parameters or readings, whichever is coarser; the first readings stand for the rest."""
+    with precision(function.tree.double):
+        first = function.flat(list(function.tree.leaves), next(pieces(part, 1)).bank)
+        return max(rounding(function.tree.coarsest), rounding(first.dtype))
+
+
+def _inputs_of(asked: Asked, read: Read) -> npt.NDArray[np.int64]:
+    """Return the input of each reading that is kept, as they come."""
+    if asked.inputs is None:
+        return np.concatenate([part.inputs for part in read.parts])
+    return numbers_of_inputs(asked.inputs, len(read.kept))[read.places][read.kept]
 
 
 def _require_finite(tree: Tree) -> None:
@@ -106,67 +112,6 @@ def _refuse(asked: Asked, symmetry: Any, atol: Any, change: Any) -> None:
         if value is not None:
             msg = f"{argument} must be left out: the model is too large for single parameters; got {value!r:.80}"
             raise ValueError(msg)
-    if not isinstance(asked.keep, int) or asked.keep < 0:
-        msg = f"keep must be a whole number, at least 0; got {asked.keep!r}"
-        raise ValueError(msg)
     if change is not None and (np.ndim(change) or not 0.0 < float(change) < np.inf):
         msg = f"smallest_change must be one positive number for a model this large; got {change!r:.80}"
         raise ValueError(msg)
-
-
-def _relative(function: Function, parts: list[Part], weights: Array, eps: float) -> tuple[dict[str, float], bool]:
-    """Return |E|_F / |J|_F of each group, and whether it was measured beside a copy in float64."""
-    tree = function.tree
-    with precision(tree.double):
-        pull = _puller(function)
-        plain = _combined(pull, list(tree.leaves), parts, weights, False)
-        double = None if eps <= EPS else _in_double(function, parts, weights)
-        sides = (1.0, -1.0) if double is None else ()
-        moved = [moved_leaves(tree.leaves, side * MOVED * eps) for side in sides]
-        above_below = [_combined(pull, leaves, parts, weights, False) for leaves in moved]
-    errors, truth = error_of_combinations(plain, double, above_below, tree.sizes, eps)
-    return relative_norms(errors, truth, tree.groups, tree.sizes, 0.5 * eps), double is not None
-
-
-def _in_double(function: Function, parts: list[Part], weights: Array) -> list[Array] | None:
-    """Return combinations of rows in float64; None where the function does not follow."""
-    with precision(True):
-        leaves = list(raised(function.tree.leaves))
-        try:
-            piece = raised(next(pieces(parts[0], 1))[1])
-            if rounding(function.flat(leaves, piece).dtype) > EPS:
-                return None
-            return _combined(_puller(function), leaves, parts, weights, True)
-        except Exception:  # the function need not be made for it
-            return None
-
-
-def _puller(function: Function) -> Callable[[list[Any], Any, Any], Any]:
-    """Return what takes a cotangent of the readings of a bank back to all leaves."""
-
-    def pull(leaves: list[Any], bank: Any, seed: Any) -> Any:
-        readings, back = jax.vjp(lambda given: function.flat(given, bank), leaves)
-        return back(seed.astype(readings.dtype))[0]
-
-    return pull
-
-
-def _combined(
-    pull: Callable[..., Any], leaves: list[Any], parts: Sequence[Part], weights: Array, double: bool
-) -> list[Array]:
-    """Return combinations of all rows with random signs, (P,) each; the same signs on every call."""
-    rng, start = np.random.default_rng(0), 0
-    found = [np.zeros(sum(leaf.size for leaf in leaves)) for _ in range(_DRAWS)]
-    for part in parts:
-        for rows, bank in pieces(part, _INPUTS):
-            weight = weights[start + rows.start : start + rows.stop]
-            given = raised(bank) if double else bank
-            for total in found:
-                seed = jnp.asarray(weight * rng.choice((-1.0, 1.0), len(weight)))
-                try:
-                    gradients = pull(leaves, given, seed)
-                except Exception as error:
-                    raise ValueError(explained(error)) from error
-                total += np.concatenate([np.asarray(one).astype(np.float64).ravel() for one in gradients])
-        start += len(part.readings)
-    return found

@@ -71,11 +71,15 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
     Raises
     ------
     TypeError
-        When a leaf is complex, or a tracer, or none is of floating point.
+        When a leaf is complex, or has no value, or none is of floating point.
     """
     paths, structure = jax.tree_util.tree_flatten_with_path(params)
     places = tuple(k for k, (_, leaf) in enumerate(paths) if is_floating(leaf))
     names = {k: name_of(paths[k][0]) for k in range(len(paths))}
+    for k, (_, leaf) in enumerate(paths):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            msg = f"params must hold values; {names[k]} is a {type(leaf).__name__}"
+            raise TypeError(msg)
     if not places:
         msg = f"params must hold at least one array of floating point; got {_kinds(paths)}"
         raise TypeError(msg)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -20,6 +20,17 @@ class Function:
 
     function: Callable[..., Any]
     tree: Tree
+    made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: what was compiled is not."""
+        return {**self.__dict__, "made": {}}
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what was made under a name, so that it is compiled once for all banks; make it the first time."""
+        if name not in self.made:
+            self.made[name] = make()
+        return self.made[name]
 
     def __call__(self, params: dict[str, Any], bank: Any) -> Any:
         """Return the readings as the function gives them, in NumPy arrays."""
@@ -79,6 +90,7 @@ def coarsest_of(output: Any) -> float:
 
 def require_kept(function: Function, bank: Any) -> None:
     """Refuse a function that deletes its arguments; raises ValueError. It is called with copies of them."""
+    require_values(bank, "bank")
     with precision(function.tree.double), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of arguments that are donated in vain
         given = jax.tree_util.tree_map(_copied, (function.tree.rebuild(function.tree.leaves), bank))
@@ -93,6 +105,16 @@ def require_kept(function: Function, bank: Any) -> None:
                 "yours are as they were; jit it without"
             )
             raise ValueError(msg)
+
+
+def require_values(tree: Any, argument: str) -> None:
+    """Refuse nested arrays one of which holds no values: a mere shape, or an array deleted; raises TypeError."""
+    for leaf in jax.tree_util.tree_leaves(tree):
+        lost = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer) and leaf.is_deleted()
+        if lost or isinstance(leaf, jax.ShapeDtypeStruct):
+            what = "an array that was deleted, as by a function that donates its arguments" if lost else f"{leaf}"
+            msg = f"{argument} must hold values; got {what}"
+            raise TypeError(msg)
 
 
 def _copied(leaf: Any) -> Any:

@@ -2,8 +2,11 @@
 
 import os
 
+#: Matrices like a Gram matrix, beside one for each group, that their sum and its singular vectors take at the most.
+_BESIDE = 12
 
-def cost(readings: int, parameters: int, groups: int, element: int, held: float) -> str:
+
+def cost(readings: int, parameters: int, groups: int, element: int, held: float, holding: str) -> str:
     """Return what a pass over the Gram matrix takes, in words.
 
     Parameters
@@ -14,29 +17,21 @@ def cost(readings: int, parameters: int, groups: int, element: int, held: float)
         Bytes of an entry of the Jacobian.
     held : float
         Bytes that are held beside the Gram matrices.
+    holding : str
+        What these are, and what is not counted.
     """
-    need, whole = gram_bytes(readings, groups) + held, float(readings) * parameters * element
+    gram, whole = gram_bytes(readings, groups), float(readings) * parameters * element
     return (
         f"path: Gram matrix of {readings} readings, {parameters} parameters; about "
-        f"{float(readings) ** 2 * parameters:.1e} operations and {in_bytes(need)}, where the whole Jacobian would take "
-        f"{in_bytes(whole)}"
+        f"{float(readings) ** 2 * parameters:.1e} operations and {in_bytes(gram + held)} ({in_bytes(gram)} for Gram "
+        f"matrices of {groups} groups and their singular vectors, {in_bytes(held)} for {holding}), where the whole "
+        f"Jacobian would take {in_bytes(whole)}"
     )
 
 
-def require_room(readings: int, groups: int) -> None:
-    """Raise MemoryError when the Gram matrices of the groups do not fit in the memory that is free."""
-    gram = gram_bytes(readings, groups)
-    if gram > available():
-        msg = (
-            f"the Gram matrices of {groups} groups of {readings} readings take {in_bytes(gram)}, and "
-            f"{in_bytes(available())} are free: fewer groups (groups=...), inputs or readings take less"
-        )
-        raise MemoryError(msg)
-
-
 def gram_bytes(readings: int, groups: int) -> float:
-    """Return the bytes that the Gram matrices of the groups take."""
-    return 8.0 * float(readings) ** 2 * (2 * groups + 4)
+    """Return the bytes that the Gram matrices of the groups, all held until the shares are known, take at the most."""
+    return 8.0 * float(readings) ** 2 * (groups + _BESIDE)
 
 
 def available() -> float:
@@ -49,4 +44,4 @@ def available() -> float:
 
 def in_bytes(count: float) -> str:
     """Return a number of bytes in words."""
-    return f"{count / 2**30:.2g} GiB" if count >= 2**29 else f"{count / 2**20:.2g} MiB"
+    return f"{count / 2**30:.2g} GiB" if count >= 2**29 else f"{count / 2**20:.3g} MiB"

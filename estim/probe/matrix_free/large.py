@@ -1,5 +1,7 @@
 """The record of a large model: Gram matrices first, again where they hide too much, then spectra and shares."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,17 +21,21 @@ from estim.probe.matrix_free.spectrum import (
     spectrum_of,
     whitened,
 )
-from estim.probe.record import Status
+from estim.probe.status import Status
 
 Array = npt.NDArray[np.float64]
 
 
 class Found:
-    """Spectra of the whole, under "", and of each group, with the error of each."""
+    """Spectra of the whole, under "", and of each group, with the error of each.
+
+    One Gram matrix a group is held, for the shares that only the whole's vectors tell, and no vectors of its own; it is
+    forgotten before a second pass gives a better one.
+    """
 
     def __init__(self, grams: Grams, noise: Whitening, relative: dict[str, float], most: dict[str, int]) -> None:
         self.noise, self.most, self.by_rows = noise, most, grams.by_rows
-        self.matrices, self.rounding = dict(grams.groups), dict(grams.rounding)
+        self.names, self.rounding = tuple(grams.groups), dict(grams.rounding)
         sizes = {name: np.sqrt(np.maximum(np.diagonal(matrix), 0.0)) for name, matrix in grams.groups.items()}
         sizes[""] = np.sqrt(sum(np.square(size) for size in sizes.values()))
         self.errors = {name: error_norm(size, relative[name], noise) for name, size in sizes.items()}
@@ -38,23 +44,31 @@ class Found:
         self._take(grams.groups, None, 0.0)
 
     def _take(self, groups: dict[str, Array], factor: Array | None, shift: float) -> None:
-        for name, matrix in groups.items():
+        for name in list(groups):
+            matrix = groups.pop(name)
             if factor is None:
                 self.grams[name] = whitened(matrix, self.rounding[name], self.noise)
             else:
                 self.grams[name] = Gram(matrix, self.rounding[name] * float(np.trace(matrix)), factor, shift)
-            self.spectra[name] = spectrum_of(self.grams[name], vectors=False)
-        whole = Gram(
-            np.sum([gram.matrix for name, gram in self.grams.items() if name], axis=0),
-            float(sum(gram.slack for name, gram in self.grams.items() if name)), factor, shift,
-        )  # fmt: skip
-        self.grams[""] = whole
-        self.spectra[""] = spectrum_of(whole)
+            del matrix
+            self.spectra[name] = replace(spectrum_of(self.grams[name], vectors=False), left=np.zeros((0, 0)))
+        parts = [self.grams[name] for name in self.names]
+        total = parts[0].matrix.copy()
+        for part in parts[1:]:
+            total += part.matrix
+        self.grams[""] = Gram(total, float(sum(part.slack for part in parts)), factor, shift)
+        self.spectra[""] = spectrum_of(self.grams[""])
 
     def hiding(self) -> frozenset[str]:
         """Return the groups in whose Gram matrix rounding hides what the Jacobian's own error would not."""
         names = {name for name, found in self.spectra.items() if hidden(found, self.errors[name], self.most[name])}
-        return frozenset(self.matrices) if "" in names else frozenset(names)
+        return frozenset(self.names) if "" in names else frozenset(names)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop Gram matrices of groups, and with them that of the whole, before others take their place."""
+        for name in ("", *names):
+            self.grams.pop(name, None)
+            self.spectra.pop(name, None)
 
     def replaced(self, grams: Grams, factor: Array | None, shift: float) -> None:
         """Take the Gram matrices of a second pass: of some groups, or of all groups with transformed rows."""
@@ -77,18 +91,20 @@ def found_by_gram(passes: Passes, noise: Whitening, relative: dict[str, float], 
     again = found.hiding()
     if not again:
         return found, f"{path}: one pass"
-    again = again if passes.dtype != "float64" else frozenset(found.matrices)
-    which = "all" if len(again) == len(found.matrices) else f"{len(again)} of {len(found.matrices)}"
+    again = again if passes.dtype != "float64" else frozenset(found.names)
+    which = "all" if len(again) == len(found.names) else f"{len(again)} of {len(found.names)}"
     said = f"{path}; a second pass for {which} groups, where its rounding hid more than the Jacobian's error does"
     with progress_bar(sum(sizes[name] for name in again), progress) as bar:
         tick = bar.update if bar is not None else None
         if passes.dtype != "float64":
+            found.forget(again)
             found.replaced(passes.grams(only=again, double=True, tick=tick), None, 0.0)
             return found, f"{said}: multiplied in float64"
         factor, shift = preconditioner(found.grams[""])
         forward = np.diag(noise.scale) if noise.forward is None else noise.forward
-        transform = solve_triangular(factor, forward, lower=True)
-        found.replaced(passes.grams(transform=transform, tick=tick), factor, shift)
+        found.forget(found.names)
+        second = passes.grams(transform=solve_triangular(factor, forward, lower=True), tick=tick)
+        found.replaced(second, factor, shift)
     return found, f"{said}: shifted Cholesky QR"
 
 
@@ -105,7 +121,6 @@ def model_sensitivity(
     keep: int,
     progress: bool,
     notes: tuple[str, ...],
-    left_out: npt.NDArray[np.int64] | None = None,
 ) -> ModelSensitivity:
     """Return the record of a model through Gram matrices.
 
@@ -124,8 +139,6 @@ def model_sensitivity(
         The input that each reading belongs to.
     notes : tuple of str
         To be kept in the record.
-    left_out : ndarray of int, optional
-        Places, among all, of readings that are not among the M.
     """
     found, path = found_by_gram(passes, noise, relative, progress)
     names, sizes, size = tuple(dict.fromkeys(passes.groups)), _group_sizes(passes), sum(passes.sizes)
@@ -165,7 +178,7 @@ def model_sensitivity(
         kept=kept,
         directions=directions,
         readings=len(inputs),
-        left_out=np.zeros(0, dtype=np.int64) if left_out is None else left_out,
+        left_out=np.zeros(0, dtype=np.int64),
         whitening=noise.scale if noise.forward is None else noise.forward,
         readout=readout,
         repeats=repeats,
@@ -177,17 +190,30 @@ def model_sensitivity(
     )
 
 
-def noise_of(sigma: Any, kept: npt.NDArray[np.bool_], repeats: int, repeat_correlation: float) -> Whitening:
-    """Return the whitening of the readings that are kept, of all (readings,); noiseless ones are refused."""
+def noise_of(sigma: Any, places: npt.NDArray[np.int64], total: int, repeats: int, correlation: float) -> Whitening:
+    """Return the whitening of the readings at some places among all, in that order; noiseless ones are refused."""
     values = sigma.covariance if hasattr(sigma, "covariance") else sigma
     given = np.asarray(values)
-    if given.ndim and given.shape[0] == len(kept) and not kept.all():
-        values = given[np.ix_(*[np.flatnonzero(kept)] * given.ndim)]
-    noise = whitening(values, int(kept.sum()), repeats, repeat_correlation)
+    if given.ndim and given.shape[0] == total:
+        values = given[np.ix_(*[places] * given.ndim)]
+    noise = whitening(values, len(places), repeats, correlation)
     if len(noise.noiseless) or (noise.forward is None and not (noise.scale > 0.0).all()):
         msg = "sigma must be positive for every reading of a model this large; got readings without noise"
         raise ValueError(msg)
     return noise
+
+
+def in_order(found: ModelSensitivity, places: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> ModelSensitivity:
+    """Return a record of readings as they came, with those in the order of their places among all; (M,) both."""
+    order = np.argsort(places[kept])
+    left_out = np.sort(places[~kept])
+    if (np.diff(order) == 1).all():
+        return replace(found, left_out=left_out)
+    independent = found.whitening.ndim == 1
+    return replace(
+        found, left_out=left_out, whitening=found.whitening[..., order],
+        readout=found.readout[order] if independent else found.readout,
+    )  # fmt: skip
 
 
 def _group_sizes(passes: Passes) -> dict[str, int]:

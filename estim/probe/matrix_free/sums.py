@@ -53,16 +53,15 @@ class Sums:
 
     def finished(self) -> Grams:
         """Return all, both halves filled in."""
-        found = {}
-        for group, total in self.totals.items():
-            upper = np.triu(total)
-            found[group] = upper + np.triu(upper, 1).T
+        for total in self.totals.values():
+            for k in range(len(total) - 1):  # in place: there may be many
+                total[k + 1 :, k] = total[k, k + 1 :]
         # Sums of many products in double precision have nothing better to be compared with.
         rounding = {
             group: 8.0 * EPS + (_MARGIN * self.errors[group] / size if size else 0.0)
             for group, size in self.sizes.items()
         }
-        return Grams(found, rounding, ())
+        return Grams(self.totals, rounding, ())
 
 
 def _upper_product(block: npt.NDArray[Any]) -> npt.NDArray[Any]:

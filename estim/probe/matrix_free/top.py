@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from scipy.stats import chi2
 
 from estim.probe.matrix_free.rest import CONFIDENCE, Rest
@@ -57,13 +57,14 @@ def memory(count: int, size: int) -> float:
 
 
 def largest(matrix: LinearOperator, count: int) -> Top:
-    """Return up to `count` of the largest singular values of A (n, m), n <= m, count < n, and bounds.
+    """Return up to `count` of the largest singular values of A (n, m), n <= m, and bounds.
 
-    Fewer are returned where the iteration ends before all have converged.
+    Fewer are returned where the iteration ends at its limit before all have converged, and vectors of a random range
+    where none has.
     """
     rng = np.random.default_rng(0)
     square = LinearOperator(matrix.shape[:1] * 2, matvec=lambda x: matrix.matvec(matrix.rmatvec(x)), dtype=np.float64)
-    found = _proposed(square, count, rng)
+    found, converged = _proposed(square, count, rng)
     images = np.stack([square.matvec(vector) for vector in found.T], axis=1)
     quotients = found.T @ images
     squares, turn = np.linalg.eigh((quotients + quotients.T) / 2.0)
@@ -76,7 +77,7 @@ def largest(matrix: LinearOperator, count: int) -> Top:
     errors = np.maximum(values - np.sqrt(np.maximum(squares - slack, 0.0)), np.sqrt(squares + slack) - values)
     rest = _rest(matrix, vectors, rng)
     proven = int(np.count_nonzero(squares - 2.0 * slack > rest.bound**2))
-    rest = replace(rest, largest=proven, residual=residual)
+    rest = replace(rest, largest=proven, residual=residual, sought=count, converged=converged)
     return Top(values, errors, vectors, float(np.sqrt(slack)), rest)
 
 
@@ -84,17 +85,21 @@ def _steps(count: int, size: int) -> int:
     return min(size, max(2 * count + 1, 20))
 
 
-def _proposed(square: LinearOperator, count: int, rng: np.random.Generator) -> Array:
-    """Return orthonormal vectors, (n, at most count)."""
+def _proposed(square: LinearOperator, count: int, rng: np.random.Generator) -> tuple[Array, int]:
+    """Return orthonormal vectors, (n, at most count), and how many of them the iteration found to its tolerance."""
     size = square.shape[0]
     start = rng.standard_normal(size)
+    if count >= size:
+        return np.eye(size), size
     try:
         found = eigsh(square, count, v0=start, ncv=_steps(count, size), maxiter=_RESTARTS, tol=_CLOSE)[1]
-    except ArpackNoConvergence as error:
-        found = np.asarray(error.eigenvectors).reshape(size, -1)
-    if not found.shape[1]:  # a flat spectrum: a random range is as good as any
+    except ArpackError as error:  # not converged, or, without any eigenvectors, nothing to iterate on
+        found = np.asarray(getattr(error, "eigenvectors", np.zeros((size, 0)))).reshape(size, -1)
+    converged = found.shape[1]
+    if not converged:  # a flat spectrum: a random range is as good as any
         found = np.stack([square.matvec(vector) for vector in rng.standard_normal((count, size))], axis=1)
-    return np.asarray(np.linalg.qr(found)[0])
+        converged = 0 if found.any() else count  # of nothing, any vectors are right
+    return np.asarray(np.linalg.qr(found)[0]), converged
 
 
 def _rest(matrix: LinearOperator, vectors: Array, rng: np.random.Generator) -> Rest:
@@ -116,7 +121,7 @@ def _rest(matrix: LinearOperator, vectors: Array, rng: np.random.Generator) -> R
     bound = np.exp((np.logaddexp.reduce(thrice) - quantile) / 6.0)
     size, count = vectors.shape
     spread = float(once.std(ddof=1) / np.sqrt(_DRAWS))
-    return Rest(size - count, float(once.mean()), spread, float(bound), CONFIDENCE, 0, 0.0)
+    return Rest(size - count, float(once.mean()), spread, float(bound), CONFIDENCE, 0, 0.0, count, count)
 
 
 def transposed(matrix: LinearOperator) -> LinearOperator:

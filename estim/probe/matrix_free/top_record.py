@@ -1,6 +1,8 @@
 """The record of a model whose readings and parameters are both too many: its strongest directions, and the rest."""
 
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.top import Top, largest, memory, products_needed, transposed
-from estim.probe.record import Status
+from estim.probe.status import Status
 
 Array = npt.NDArray[np.float64]
 
@@ -21,8 +23,8 @@ _VECTORS = 30
 
 
 def directions_sought(keep: int, readings: int, parameters: int) -> int:
-    """Return how many directions are looked for: fewer than there are."""
-    return max(1, min(max(COUNT, keep), readings - 1, parameters - 1))
+    """Return how many directions are looked for."""
+    return min(max(COUNT, keep), readings, parameters)
 
 
 def top_cost(count: int, readings: int, parameters: int) -> tuple[str, int, float]:
@@ -35,6 +37,15 @@ def top_cost(count: int, readings: int, parameters: int) -> tuple[str, int, floa
         f"parameters; {least} to {most} passes over the bank"
     )
     return said, least, need
+
+
+def bar_of_passes(passes: int, shown: bool) -> Any:
+    """Return a bar over passes, at least so many, or nothing."""
+    if not shown:
+        return nullcontext()
+    from tqdm import tqdm
+
+    return tqdm(total=passes, desc="sensitivity", unit="pass", file=sys.stderr)
 
 
 def top_sensitivity(
@@ -52,7 +63,6 @@ def top_sensitivity(
     inputs: npt.NDArray[np.int64],
     keep: int,
     notes: tuple[str, ...],
-    left_out: npt.NDArray[np.int64],
 ) -> ModelSensitivity:
     """Return the record from products with the whitened Jacobian.
 
@@ -67,7 +77,7 @@ def top_sensitivity(
         1 / sd of each reading.
     keep : int
         How many of the strongest directions to keep.
-    derivative, repeats, repeat_correlation, smallest_change, inputs, notes, left_out
+    derivative, repeats, repeat_correlation, smallest_change, inputs, notes
         As for `estim.probe.matrix_free.large.model_sensitivity`.
     """
     readings, parameters = matrix.shape
@@ -107,7 +117,7 @@ def top_sensitivity(
         kept=np.arange(len(kept)),
         directions=kept if len(kept) else None,
         readings=readings,
-        left_out=left_out,
+        left_out=np.zeros(0, dtype=np.int64),
         whitening=scale,
         readout=readout,
         repeats=repeats,

@@ -123,7 +123,8 @@ def _first_call(model: Callable[..., Any], given: Any, bank: Any, parameters: Pa
     try:
         return model(given, bank)
     except Exception as error:
-        raise ValueError(_refusal(model, bank, parameters, error)) from error
+        call = lambda some: model(parameters.rebuild(parameters.values), some)  # noqa: E731
+        raise ValueError(refusal(call, bank, error)) from error
 
 
 def without_readings(count: int, parameters: Parameters) -> First:
@@ -198,8 +199,8 @@ def _changed(parameters: Parameters, given: Any) -> bool:
     return not np.array_equal(now, fresh)
 
 
-def _refusal(model: Callable[..., Any], bank: Any, parameters: Parameters, error: Exception) -> str:
-    """Say what the model raised, and for which input."""
+def refusal(call: Callable[[Any], Any], bank: Any, error: Exception) -> str:
+    """Say what a model, called with a bank, raised, and for which input."""
     said = f"the model raised {error!r} for this bank"
     length = _length(bank)
     if length is None or length < 2 or length > _TRIED or isinstance(bank, str | dict):
@@ -213,7 +214,7 @@ def _refusal(model: Callable[..., Any], bank: Any, parameters: Parameters, error
     for i in range(length):
         if monotonic() > deadline:
             return said
-        cause = _raised(model, parameters, rows[i : i + 1])
+        cause = _raised(call, rows[i : i + 1])
         accepted |= cause is None
         if cause is not None and first is None:
             first = (i, cause)
@@ -228,9 +229,9 @@ def _refusal(model: Callable[..., Any], bank: Any, parameters: Parameters, error
     return f"{said}; it refuses every input alone, so no single one is the cause"
 
 
-def _raised(model: Callable[..., Any], parameters: Parameters, bank: Any) -> Exception | None:
+def _raised(call: Callable[[Any], Any], bank: Any) -> Exception | None:
     try:
-        model(parameters.rebuild(parameters.values), bank)
+        call(bank)
     except Exception as error:
         return error
     return None

@@ -112,6 +112,13 @@ def short_floats(jacobian: Any) -> float:
     return float(np.finfo(np.float32).eps)
 
 
+def require_nan_policy(nan_policy: Any) -> None:
+    """Refuse what is no policy for readings that are NaN; raises ValueError."""
+    if not isinstance(nan_policy, str) or nan_policy not in ("raise", "omit"):
+        msg = f"nan_policy must be 'raise' or 'omit'; got {nan_policy!r}"
+        raise ValueError(msg)
+
+
 class NotFiniteError(ValueError):
     """No reading of a bank is finite, or no derivative; a batch of a larger bank may be like that."""
 

@@ -28,3 +28,10 @@ def require_left_out(**arguments: Any) -> None:
             belongs = "" if argument in ("params", "jac", "digits") else "not "
             msg = f"{argument} must be left out with a model that is {belongs}a torch.nn.Module; got {value!r:.80}"
             raise ValueError(msg)
+
+
+def require_keep(keep: Any) -> None:
+    """Refuse what is no number of directions to keep; raises ValueError."""
+    if not isinstance(keep, int) or keep < 0:
+        msg = f"keep must be a whole number, at least 0; got {keep!r}"
+        raise ValueError(msg)

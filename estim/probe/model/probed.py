@@ -13,10 +13,17 @@ from estim.probe.derivatives.differentiate import Derivative, Workers, different
 from estim.probe.derivatives.rounding import EPS
 from estim.probe.model.batches import Batches
 from estim.probe.model.calls import First, first_calls, require_inputs, restricted, without_readings
-from estim.probe.model.given import NotFiniteError, check_jacobian, finite_rows, read_jacobian, short_floats
+from estim.probe.model.given import (
+    NotFiniteError,
+    check_jacobian,
+    finite_rows,
+    read_jacobian,
+    require_nan_policy,
+    short_floats,
+)
 from estim.probe.model.kinds import holds_jax_arrays
 from estim.probe.model.parameters import Parameters, read_parameters
-from estim.probe.model.readings import flatten
+from estim.probe.model.readings import complex_note, flatten
 from estim.probe.model.stacked import stacked
 from estim.probe.model.untouched import call_with_copy
 
@@ -100,9 +107,7 @@ def probe(
         When an argument does not fit, the model refuses the bank, is not deterministic, or gives readings or
         derivatives that are not finite under ``nan_policy="raise"``: the message says which.
     """
-    if not isinstance(nan_policy, str) or nan_policy not in ("raise", "omit"):
-        msg = f"nan_policy must be 'raise' or 'omit'; got {nan_policy!r}"
-        raise ValueError(msg)
+    require_nan_policy(nan_policy)
     if jac is not None and not callable(jac):
         msg = f"jac must be a callable jac(params, bank) -> derivatives; got {jac!r:.60}"
         raise TypeError(msg)
@@ -114,9 +119,9 @@ def probe(
 
 def _with_notes(found: Probed) -> Probed:
     """Say what holds of all readings together, however many batches they came in."""
-    notes, omitted, half = list(found.notes), found.total - len(found.kept), found.total // 2
+    notes, omitted = list(found.notes), found.total - len(found.kept)
     if found.complex:
-        notes.append(f"complex readings: {half} real parts, then {half} imaginary parts")
+        notes.append(complex_note(found.total))
     if omitted:
         notes.append(f"{omitted} of {found.total} readings are not finite and were left out")
     return replace(found, notes=tuple(notes))

@@ -1,6 +1,6 @@
 """What a model returns, of any shape, as one vector of readings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,47 @@ def input_of_each(output: Any) -> npt.NDArray[np.int64]:
 def split_complex(rows: npt.NDArray[Any]) -> Array:
     """Turn complex rows into real rows: all real parts, then all imaginary parts."""
     return np.concatenate([rows.real, rows.imag]) if rows.dtype.kind == "c" else rows
+
+
+def places_of_parts(shapes: Sequence[tuple[int, int]], is_complex: bool) -> npt.NDArray[np.int64]:
+    """Return the place of each reading of a bank in parts, in the order of `split_complex` of the whole; (M,).
+
+    Parameters
+    ----------
+    shapes : sequence of (int, int)
+        (rows, readings of each), part after part; of complex ones the real parts of a row, then its imaginary parts.
+    is_complex : bool
+    """
+    half, first = sum(rows * columns for rows, columns in shapes) // 2, 0
+    found = [np.empty(0, dtype=np.int64)]
+    for rows, columns in shapes:
+        count = rows * columns
+        if is_complex:
+            real = first + np.arange(count // 2, dtype=np.int64).reshape(rows, columns // 2)
+            found.append(np.concatenate([real, half + real], axis=1).ravel())
+            first += count // 2
+        else:
+            found.append(np.arange(first, first + count, dtype=np.int64))
+            first += count
+    return np.concatenate(found)
+
+
+def require_one_kind(complex_ones: Sequence[bool]) -> bool:
+    """Return whether readings are complex; raises ValueError when those of some batches are, and others are not."""
+    words = ["complex" if one else "real" for one in complex_ones]
+    if len(set(words)) > 1:
+        other = next(k for k, word in enumerate(words) if word != words[0])
+        msg = (
+            "the model must return complex readings for every batch or for none; "
+            f"batch 0 has {words[0]} ones, batch {other} {words[other]} ones"
+        )
+        raise ValueError(msg)
+    return any(complex_ones)
+
+
+def complex_note(readings: int) -> str:
+    """Say in what order complex readings come, of which there are half as many."""
+    return f"complex readings: {readings // 2} real parts, then {readings // 2} imaginary parts"
 
 
 def leaves_of(output: Any) -> Iterator[Any]:

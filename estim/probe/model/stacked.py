@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.model.given import NotFiniteError
+from estim.probe.model.readings import require_one_kind
 
 if TYPE_CHECKING:
     from estim.probe.model.probed import Probed
@@ -38,7 +39,7 @@ def stacked(batches: "Sequence[Probed | NotFiniteError]") -> "Probed":
     if not left:
         msg = f"readings and derivatives must be finite; none of {total} is"
         raise ValueError(msg)
-    _require_one_kind(batches)
+    require_one_kind([part.complex for part in batches])
     parts = [part for part, _ in left]
     places = np.concatenate([_places(part, int(before[k]), total) for part, k in left])
     order = None if (np.diff(places) > 0).all() else np.argsort(places)
@@ -72,17 +73,6 @@ def _places(part: "Probed", before: int, total: int) -> NDArray[np.int64]:
 
 def _bank_size(part: "Probed | NotFiniteError") -> int:
     return int(part.inputs.max(initial=-1)) + 1 if part.bank_size is None else part.bank_size  # type: ignore[union-attr]
-
-
-def _require_one_kind(batches: "Sequence[Probed | NotFiniteError]") -> None:
-    words = ["complex" if part.complex else "real" for part in batches]
-    if len(set(words)) > 1:
-        other = next(k for k, word in enumerate(words) if word != words[0])
-        msg = (
-            "the model must return complex readings for every batch or for none; "
-            f"batch 0 has {words[0]} ones, batch {other} {words[other]} ones"
-        )
-        raise ValueError(msg)
 
 
 def _notes(parts: "list[Probed]") -> tuple[str, ...]:

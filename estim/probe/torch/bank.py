@@ -75,6 +75,9 @@ class _Prepare:
         if isinstance(batch, torch.Tensor):
             return self._tensor(batch)
         if isinstance(batch, np.ndarray):
+            if batch.dtype.kind not in "biufc":
+                msg = f"bank must hold numbers; got an array of {batch.dtype}"
+                raise TypeError(msg)
             array = torch.as_tensor(np.array(batch), device=self.device)  # a copy: torch warns of read-only arrays
             return array.to(self.kind) if array.is_floating_point() else array
         if isinstance(batch, Mapping):

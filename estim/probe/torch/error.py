@@ -37,30 +37,39 @@ def relative_errors(
     """
     eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
     sizes = [tensor.numel() for tensor in subject.parameters.tensors]
-    plain = _combinations(subject, layout.parts, layout.count, weights)
+    plain = _combinations(subject, layout.parts, layout, weights)
     truth, above_below = None, []
     if double is not None:
-        truth = _combinations(double[0], double[1], layout.count, weights)
+        truth = _combinations(double[0], double[1], layout, weights)
     else:
         for side in (1.0, -1.0):
             with moved_parameters(subject, side):
-                above_below.append(_combinations(subject, layout.parts, layout.count, weights))
+                above_below.append(_combinations(subject, layout.parts, layout, weights))
     errors, known = error_of_combinations(plain, truth, above_below, sizes, eps)
     return relative_norms(errors, known, subject.parameters.groups, sizes, 0.5 * eps)
 
 
-def _combinations(subject: Subject, parts: Parts, count: int, weights: Array) -> list[Array]:
+def _together(layout: Layout, part: Any) -> bool:
+    """Tell whether inputs of a part depend on each other, so that some of them are another bank."""
+    return length(part) != 1 and length(next(layout.alone(part))) == length(part)
+
+
+def _some(layout: Layout, part: Any) -> Any:
+    return part if _together(layout, part) else next(in_parts(part, _INPUTS))
+
+
+def _combinations(subject: Subject, parts: Parts, layout: Layout, weights: Array) -> list[Array]:
     """Return combinations of rows with random signs, (P,) each; the same signs on every call."""
     rng = np.random.default_rng(0)
     found: list[Array] = []
     start, outputs = 0, 0
-    step = max(1, count // _PARTS)
+    step = max(1, layout.count // _PARTS)
     for number, part in enumerate(parts()):
-        inputs = length(part)
+        inputs = None if _together(layout, part) else length(part)
         if number % step and inputs is not None:
             start += inputs * outputs
             continue
-        readings = subject.readings(next(in_parts(part, _INPUTS)))
+        readings = subject.readings(_some(layout, part))
         flat, outputs = readings.reshape(-1), readings.shape[1]
         weight = weights[start : start + len(flat)]
         start += (len(readings) if inputs is None else inputs) * outputs
@@ -85,7 +94,7 @@ def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array]
     ArithmeticError
         When they disagree by more than rounding: something in the model gives torch other gradients than it takes.
     """
-    readings = subject.readings(next(in_parts(next(layout.parts()), _INPUTS)))
+    readings = subject.readings(_some(layout, next(layout.parts())))
     signs = np.random.default_rng(1).choice((-1.0, 1.0), readings.numel())
     seed = torch.as_tensor(signs, dtype=readings.dtype, device=readings.device)
     grads = torch.autograd.grad(

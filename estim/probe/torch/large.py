@@ -60,26 +60,16 @@ class TorchPasses:
 
 
 def model_sensitivity(
-    subject: Subject,
-    layout: Layout,
-    seen: Survey,
-    sigma: Any,
-    relative: dict[str, float],
-    *,
-    repeats: int,
-    repeat_correlation: float,
-    notes: tuple[str, ...],
+    subject: Subject, layout: Layout, noise: Whitening, relative: dict[str, float], *, notes: tuple[str, ...],
     **options: Any,
-) -> ModelSensitivity:
+) -> ModelSensitivity:  # fmt: skip
     """Return the record of a module through Gram matrices."""
-    passes, noise = TorchPasses(subject, layout, relative), noise_of(sigma, seen, repeats, repeat_correlation)
+    passes = TorchPasses(subject, layout, relative)
     return large.model_sensitivity(
-        passes, noise, relative, derivative=f"autograd in {passes.dtype}", repeats=repeats,
-        repeat_correlation=repeat_correlation, notes=(*subject.notes, *notes),
-        left_out=np.flatnonzero(~seen.kept), **options,
-    )  # fmt: skip
+        passes, noise, relative, derivative=f"autograd in {passes.dtype}", notes=(*subject.notes, *notes), **options
+    )
 
 
 def noise_of(sigma: Any, seen: Survey, repeats: int, repeat_correlation: float) -> Whitening:
     """Return the whitening of the readings that are left; noiseless ones are refused."""
-    return large.noise_of(sigma, seen.kept, repeats, repeat_correlation)
+    return large.noise_of(sigma, seen.places[seen.kept], len(seen.kept), repeats, repeat_correlation)

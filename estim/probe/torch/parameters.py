@@ -45,8 +45,8 @@ def trainable(module: torch.nn.Module, groups: Any = "layers") -> Trainable:
     TypeError
         When a parameter is complex, or not of floating point.
     ValueError
-        When no parameter requires a gradient, one is not initialised or not finite, two share memory without being
-        one, an embedding has sparse gradients, or `groups` does not fit.
+        When no parameter requires a gradient, one is not initialised or not finite, or on another device than the
+        others, two share memory without being one, an embedding has sparse gradients, or `groups` does not fit.
     """
     _require_dense(module)
     once: dict[int, tuple[str, Any]] = {}
@@ -63,6 +63,10 @@ def trainable(module: torch.nn.Module, groups: Any = "layers") -> Trainable:
         raise ValueError(msg)
     for name, tensor in kept:
         _check(name, tensor)
+    devices = list(dict.fromkeys(str(tensor.device) for _, tensor in kept))
+    if len(devices) > 1:
+        msg = f"parameters must be on one device; got {', '.join(devices)}"
+        raise ValueError(msg)
     _require_apart(kept)
     notes = list(tied)
     if frozen:
@@ -85,6 +89,9 @@ def tensor_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
 def _check(name: str, tensor: torch.Tensor) -> None:
     if torch.nn.parameter.is_lazy(tensor):
         msg = f"{name} is not initialised yet: call the model once on a batch"
+        raise ValueError(msg)
+    if tensor.is_meta:
+        msg = f"parameters must hold values; {name} is on the device meta"
         raise ValueError(msg)
     if tensor.is_complex() or not tensor.is_floating_point():
         msg = f"parameters must be real; got {tensor.dtype} for {name}: hold its real and imaginary parts as parameters"

@@ -26,6 +26,8 @@ class Subject:
     parameters: Trainable
     snapshot: Snapshot
     notes: list[str] = field(default_factory=list)
+    complex: bool = False
+    """Whether the last readings were complex: of each input the real parts then come before the imaginary parts."""
 
     def readings(self, batch: Any, where: str = "") -> torch.Tensor:
         """Return the readings of a batch, (inputs, readings of each), with their graph; complex ones as two.
@@ -49,8 +51,8 @@ class Subject:
             msg = f"{where}the model must return at least one reading; got shape {tuple(output.shape)}"
             raise ValueError(msg)
         output = output.reshape(len(output) if output.ndim else 1, -1)
-        if output.is_complex():
-            self._say("complex readings: of each input the real parts, then the imaginary parts")
+        self.complex = output.is_complex()
+        if self.complex:
             output = torch.cat([output.real, output.imag], dim=1)
         if not output.is_floating_point():
             msg = f"{where}readings must be real numbers that change smoothly with the parameters; got {output.dtype}"
@@ -146,7 +148,10 @@ def explained(error: Exception) -> str:
 
 
 def as_dtype(module: torch.nn.Module, dtype: Any) -> torch.nn.Module:
-    """Return a copy of a module in another dtype; raises ValueError when it cannot be copied."""
+    """Return a copy of a module in another dtype; raises TypeError for no such dtype, ValueError without a copy."""
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        msg = f"dtype must be a torch.dtype of floating point, such as torch.float64; got {dtype!r:.60}"
+        raise TypeError(msg)
     try:
         return copy.deepcopy(module).to(dtype)
     except Exception as error:
@@ -155,13 +160,19 @@ def as_dtype(module: torch.nn.Module, dtype: Any) -> torch.nn.Module:
 
 
 def _no_tensor(output: Any) -> str:
-    fields = [str(name) for name in output] if isinstance(output, Mapping) else []
+    kind = type(output).__name__
+    if isinstance(output, Mapping):
+        fields = [str(name) for name in output]
+        pick = f"model(**inputs)[{fields[0]!r}]" if fields else ""
+    else:
+        held = getattr(output, "__dict__", {})
+        fields = [name for name, value in held.items() if isinstance(value, torch.Tensor)]
+        pick = f"model(inputs).{fields[0]}" if fields else ""
+        if isinstance(output, tuple | list) and output:
+            pick = "model(inputs)[0]"
     holds = f" holding {', '.join(fields)}" if fields else ""
-    pick = f"model(**inputs)[{fields[0]!r}]" if fields else "model(inputs)[0]"
-    return (
-        f"readings must be a tensor; the model returned {type(output).__name__}{holds}: "
-        f"say what is read, such as readings=lambda model, inputs: {pick}"
-    )
+    say = f"say what is read, such as readings=lambda model, inputs: {pick}" if pick else "return one that torch made"
+    return f"readings must be a tensor; the model returned {kind}{holds}: {say}"
 
 
 _NO_GRADIENT = (

@@ -11,22 +11,25 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.assemble import assemble
+from estim.probe.matrix_free.large import in_order
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.model.calls import Calls, First, restricted
 from estim.probe.model.given import finite_rows
 from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.probed import Probed
+from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.record import Sensitivity
-from estim.probe.torch.bank import Bank, read_bank
+from estim.probe.torch.bank import Bank, in_parts, read_bank
 from estim.probe.torch.dense import batches_of, jacobian_of, measured_error, moved_jacobian
 from estim.probe.torch.error import relative_errors
 from estim.probe.torch.gram import Layout
 from estim.probe.torch.large import model_sensitivity, noise_of
 from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
+from estim.probe.torch.slopes import require_derivative
 from estim.probe.torch.streamed import streamed_sensitivity
-from estim.probe.torch.survey import Survey, cost_of, layout_of, parts_of, survey
-from estim.probe.torch.top import gram_fits, require_independent, strongest_of_module, top_plan
+from estim.probe.torch.survey import Survey, layout_of, parts_of, survey, way_of_module
+from estim.probe.torch.top import strongest_of_module
 from estim.probe.torch.untouched import untouched
 
 Array = npt.NDArray[np.float64]
@@ -34,6 +37,8 @@ Array = npt.NDArray[np.float64]
 #: Parameters up to which each has its own name, column and direction, and entries of a Jacobian that is held.
 DENSE = 3000
 ENTRIES = 20_000_000
+#: Inputs whose gradients are held against differences.
+CHECKED = 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,11 @@ def probe_module(module: Any, bank: Any, asked: Asked) -> Probed:
     """
     with opened(module, bank, asked) as (subject, batches):
         kind = subject.parameters.tensors[0].dtype
-        parts = [_differentiated(subject, batch, where) for where, batch in batches_of(batches)]
+        parts, complex_ones = [], []
+        for where, batch in batches_of(batches):
+            parts.append(_differentiated(subject, batch, where))
+            complex_ones.append(subject.complex)
+        places = places_of_parts([part[0].shape for part in parts], require_one_kind(complex_ones))
         doubled = None if kind == torch.float64 else _doubled(module, bank, asked, parts)
         notes = subject.notes
         if kind != torch.float64:
@@ -66,8 +75,9 @@ def probe_module(module: Any, bank: Any, asked: Asked) -> Probed:
         vector = _vector(subject.parameters, asked)
     double: list[tuple[Any, Any]] = [(None, part[2]) for part in parts] if doubled is None else doubled
     error = np.concatenate([measured_error(part[1], *twin, kind) for part, twin in zip(parts, double, strict=True)])
-    jacobian = np.concatenate([part[1] for part in parts])
-    first = _first(vector, [part[0] for part in parts], tuple(notes))
+    order = np.argsort(places)
+    error, jacobian = error[order], np.concatenate([part[1] for part in parts])[order]
+    first = _first(vector, [part[0] for part in parts], order, tuple(notes))
     omit = asked.nan_policy == "omit"
     left = restricted(first, finite_rows(first.readings[:, None], first, ("the reading",), omit))
     columns = tuple(f"the derivative with respect to {name}" for name in vector.names)
@@ -83,15 +93,19 @@ def probe_module(module: Any, bank: Any, asked: Asked) -> Probed:
         derivative=f"autograd in {_name(kind)}",
         tangents=None,
         exact=None,
-        notes=(*vector.notes, *notes, *_omitted(len(left.readings), first.total)),
+        notes=(*vector.notes, *notes, *_said_of(complex_ones[0], len(left.readings), first.total)),
         kept=left.places.astype(np.int64),
         total=first.total,
+        complex=complex_ones[0],
         bank_size=first.bank_size,
     )
 
 
-def _omitted(left: int, total: int) -> tuple[str, ...]:
-    return (f"{total - left} of {total} readings are not finite and were left out",) if left < total else ()
+def _said_of(is_complex: bool, left: int, total: int) -> tuple[str, ...]:
+    notes = [complex_note(total)] if is_complex else []
+    if left < total:
+        notes.append(f"{total - left} of {total} readings are not finite and were left out")
+    return tuple(notes)
 
 
 @contextmanager
@@ -144,7 +158,7 @@ def _vector(parameters: Trainable, asked: Asked) -> Parameters:
     return read_parameters(nested, names=asked.names, groups=groups, argument="model")
 
 
-def _first(vector: Parameters, readings: list[Any], notes: tuple[str, ...]) -> First:
+def _first(vector: Parameters, readings: list[Any], order: npt.NDArray[np.int64], notes: tuple[str, ...]) -> First:
     values = np.concatenate([part.ravel() for part in readings])
     starts = np.cumsum([0, *(len(part) for part in readings)]).tolist()
     inputs = np.concatenate(
@@ -152,8 +166,8 @@ def _first(vector: Parameters, readings: list[Any], notes: tuple[str, ...]) -> F
     )
     calls = Calls(_not_called, None, vector, len(values), np.arange(len(values)))
     return First(
-        calls=calls, readings=values, inputs=inputs.astype(np.int64), complex=False, spread=0.0, bank_size=starts[-1],
-        notes=notes,
+        calls=calls, readings=values[order], inputs=inputs[order].astype(np.int64), complex=False, spread=0.0,
+        bank_size=starts[-1], notes=notes,
     )  # fmt: skip
 
 
@@ -165,11 +179,13 @@ def sensitivity_of_module(
     module: Any, bank: Any, sigma: Any, asked: Asked, **options: Any
 ) -> Sensitivity | ModelSensitivity:
     """Make the record of a module, by the way that fits its size."""
-    if asked.keep < 0 or not isinstance(asked.keep, int):
-        msg = f"keep must be a whole number, at least 0; got {asked.keep!r}"
-        raise ValueError(msg)
+    if asked.readings is not None and not callable(asked.readings):
+        msg = f"readings must be a callable readings(module, inputs) -> tensor; got {asked.readings!r:.60}"
+        raise TypeError(msg)
     with opened(module, bank, asked) as (subject, batches):
         seen = survey(subject, batches, asked.nan_policy == "omit")
+        first = next(parts_of(batches, seen)())
+        require_derivative(subject, next(in_parts(first, CHECKED)) if all(seen.separable) else first)
         inputs = _inputs_of(asked, seen)
         size = subject.parameters.size
         if size <= DENSE and int(seen.kept.sum()) * size > ENTRIES:
@@ -177,7 +193,7 @@ def sensitivity_of_module(
         if size > DENSE:
             return _large(module, bank, sigma, asked, subject, batches, replace(seen, inputs=inputs), options)
     probed = probe_module(module, bank, asked)
-    return assemble(replace(probed, inputs=inputs[probed.kept]), sigma, **options)
+    return assemble(replace(probed, inputs=inputs[np.argsort(seen.places)][probed.kept]), sigma, **options)
 
 
 def _streamed(
@@ -205,25 +221,25 @@ def _large(
     """Make the record of a module whose Jacobian is not held."""
     _refuse(asked, options)
     noise = noise_of(sigma, seen, options["repeats"], options["repeat_correlation"])
-    layout, fits = layout_of(subject, batches, seen), gram_fits(subject, seen)
-    if not fits:
-        require_independent(noise)
-    plan, passes = (cost_of(subject, layout), 0) if fits else top_plan(subject, seen, asked.keep)
+    layout = layout_of(subject, batches, seen)
+    way = way_of_module(subject, layout, asked.keep, noise)
     if asked.progress:
-        print(plan, file=sys.stderr)
+        print(way.said, file=sys.stderr)
     weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
     relative = _relative(module, bank, asked, subject, layout, seen, weights)
     if options["rtol"] is not None:
         relative = {name: max(value, float(options["rtol"])) for name, value in relative.items()}
     change = options["smallest_change"]
-    common = {
+    common: dict[str, Any] = {
         "repeats": options["repeats"], "repeat_correlation": options["repeat_correlation"],
         "smallest_change": None if change is None else float(change), "inputs": seen.inputs[seen.kept],
         "keep": asked.keep, "progress": asked.progress,
     }  # fmt: skip
-    if not fits:
-        return strongest_of_module(subject, batches, seen, noise, relative, plan=(plan, passes), **common)
-    return model_sensitivity(subject, layout, seen, sigma, relative, notes=(plan,), **common)
+    if way.strongest:
+        found = strongest_of_module(subject, batches, seen, noise, relative, way=way, **common)
+    else:
+        found = model_sensitivity(subject, layout, noise, relative, notes=(way.said,), **common)
+    return in_order(found, seen.places, seen.kept)
 
 
 def _relative(
@@ -243,7 +259,7 @@ def _relative(
 
 
 def _inputs_of(asked: Asked, seen: Survey) -> npt.NDArray[np.int64]:
-    """Return the input of each reading, all of them: found, or given."""
+    """Return the input of each reading, all of them, as they come: found, or given."""
     if asked.inputs is None:
         return seen.inputs
     given = np.asarray(asked.inputs)
@@ -253,7 +269,7 @@ def _inputs_of(asked: Asked, seen: Survey) -> npt.NDArray[np.int64]:
             f"got dtype {given.dtype}, shape {given.shape}"
         )
         raise ValueError(msg)
-    return given.astype(np.int64)
+    return given.astype(np.int64)[seen.places]
 
 
 def _refuse(asked: Asked, options: dict[str, Any]) -> None:

@@ -67,16 +67,18 @@ def streamed_sensitivity(
     repeats, correlation = options.pop("repeats"), options.pop("repeat_correlation")
     found = assemble(probed, 1.0, repeats=1, repeat_correlation=0.0, **options)
     readout = _left_vectors(subject, layout, noise, found)
+    order = np.argsort(seen.places[seen.kept])
+    readout = readout[order]
     carriers = np.full((len(found.carriers), min(_CARRIERS, layout.readings)), -1, dtype=np.int64)
     if readout.size:
         largest = np.argsort(-np.abs(readout), axis=0, kind="stable")[: carriers.shape[1]]
         carriers[: readout.shape[1]] = largest.T
     return replace(
         found,
-        inputs=seen.inputs[seen.kept],
+        inputs=seen.inputs[seen.kept][order],
         carriers=carriers,
         readings=layout.readings,
-        whitening=noise.scale,
+        whitening=noise.scale[order],
         noiseless=np.zeros((0, layout.readings)),
         readout=readout,
         repeats=int(repeats),

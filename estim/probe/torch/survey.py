@@ -8,7 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.matrix_free.cost import available, cost
+from estim.probe.directions.noise import Whitening
+from estim.probe.matrix_free.cost import available
+from estim.probe.matrix_free.way import Way, way_of
+from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.torch.bank import Bank, in_parts, length, mapped
 from estim.probe.torch.dense import apart, batches_of
 from estim.probe.torch.gram import Layout
@@ -32,10 +35,12 @@ _ALWAYS = 256 * 2**20
 
 @dataclass(frozen=True)
 class Survey:
-    """What a bank's readings are, before any derivative."""
+    """What a bank's readings are, before any derivative: batch after batch, input after input."""
 
     readings: Array
-    """(M,), those of inputs left out included."""
+    """(M,), those of inputs left out included; of complex ones the real parts of each input, then its imaginary."""
+    places: npt.NDArray[np.int64]
+    """(M,) the place of each in the order that a user sees: of complex ones all real parts come first."""
     inputs: npt.NDArray[np.int64]
     """(M,)."""
     kept: npt.NDArray[np.bool_]
@@ -59,15 +64,18 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
     values: list[Array] = []
     separable: list[bool] = []
     dropped: list[Any] = []
+    complex_ones: list[bool] = []
     for where, batch in batches_of(bank):
         whole = subject.checked(batch, where).detach()
+        complex_ones.append(subject.complex)
         finite = whole.isfinite().all(dim=1)
         if not bool(finite.all()):
             dropped.append(_finite_inputs(whole, finite, batch, where, omit))
             batch = _selected(batch, dropped[-1])
         else:
             dropped.append(None)
-        separable.append(length(batch) == int(finite.sum()) and _separable(subject, batch, whole[finite], where))
+        count = int(finite.sum())
+        separable.append(count > 0 and length(batch) == count and _separable(subject, batch, whole[finite], where))
         values.append(whole.to(torch.float64).cpu().numpy())
     starts = np.cumsum([0, *(len(part) for part in values)])
     inputs = [
@@ -78,9 +86,14 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
     if not kept.any():
         msg = f"readings must be finite; none of {len(kept)} is left"
         raise ValueError(msg)
+    is_complex = require_one_kind(complex_ones)
+    if is_complex:
+        subject.notes.append(complex_note(len(readings)))
+    places = places_of_parts([(len(part), part.shape[1]) for part in values], is_complex)
     return Survey(
-        readings, np.concatenate(inputs).astype(np.int64), kept, int(starts[-1]), tuple(separable), tuple(dropped)
-    )
+        readings, places, np.concatenate(inputs).astype(np.int64), kept, int(starts[-1]), tuple(separable),
+        tuple(dropped),
+    )  # fmt: skip
 
 
 def _separable(subject: Subject, batch: Any, whole: torch.Tensor, where: str) -> bool:
@@ -145,11 +158,32 @@ def layout_of(
 _ALL = 2**62
 
 
-def cost_of(subject: Subject, layout: Layout) -> str:
-    """Return what a pass over the Gram matrix of a module takes, in words."""
+def way_of_module(subject: Subject, layout: Layout, keep: int, noise: Whitening) -> Way:
+    """Return the way that fits the memory that is free, and what it takes."""
     element = subject.parameters.tensors[0].element_size()
-    groups, held = len(set(subject.parameters.groups)), layout.held + 2.0 * layout.block
-    return cost(layout.readings, subject.parameters.size, groups, element, held)
+    groups, size = len(set(subject.parameters.groups)), subject.parameters.size
+    return way_of(
+        layout.readings, size, groups, element, held=layout.held + 2.0 * layout.block,
+        graph=graph_bytes(subject, layout), keep=keep, noise=noise,
+        holding="gradients, blocks of rows and the graph of a part of the bank",
+    )  # fmt: skip
+
+
+def graph_bytes(subject: Subject, layout: Layout) -> float:
+    """Return the bytes of what the graph of a part of the bank keeps beside the parameters."""
+    own = {tensor.untyped_storage().data_ptr() for tensor in subject.snapshot.tensors}
+    kept: dict[int, float] = {}
+
+    def look(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = float(storage.nbytes())
+        return tensor.detach()  # itself would keep the graph for good
+
+    with torch.autograd.graph.saved_tensors_hooks(look, lambda tensor: tensor):
+        readings = subject.readings(next(layout.parts()))  # held, so that no storage is used anew
+    del readings
+    return sum(kept.values())
 
 
 def _segments(subject: Subject, part: Any, readings: int, held: int) -> tuple[tuple[tuple[int, ...], ...], float]:

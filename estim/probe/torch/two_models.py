@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from estim.probe.along import absolute, noisy, whitened
 from estim.probe.derivatives.rounding import error_by_moving
 from estim.probe.directions.noise import Whitening
+from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.torch.bank import Bank, read_bank
 from estim.probe.torch.dense import batches_of, moved_parameters
 from estim.probe.torch.parameters import tensor_groups, trainable
@@ -83,6 +84,8 @@ class Line:
     def __init__(self, subject: Subject, bank: Bank, end: Weights) -> None:
         self.subject, self.batches = subject, list(batches_of(bank))
         self.holder = _Holder(subject)
+        self.order = np.empty(0, dtype=np.int64)
+        """(M,) the readings as they come in their own order, known after `start`."""
         names, tensors = subject.parameters.names, subject.parameters.tensors
         self.held = {name: tensor.detach() for name, tensor in zip(names, tensors, strict=True)}
         start = self.held
@@ -93,7 +96,15 @@ class Line:
 
     def start(self) -> Array:
         """Return the readings before, each batch called twice to see whether they repeat."""
-        return np.concatenate([_flat(self.subject.checked(batch, where)) for where, batch in self.batches])
+        parts, complex_ones = [], []
+        for where, batch in self.batches:
+            parts.append(self.subject.checked(batch, where))
+            complex_ones.append(self.subject.complex)
+        places = places_of_parts([(len(part), part.shape[1]) for part in parts], require_one_kind(complex_ones))
+        self.order = np.argsort(places)
+        if any(complex_ones):
+            self.subject.notes.append(complex_note(len(places)))
+        return np.concatenate([_flat(part) for part in parts])[self.order]
 
     def readings(self, fraction: float) -> Array:
         """Return the readings after a fraction of the change, (M,)."""
@@ -102,12 +113,13 @@ class Line:
     def at(self, weights: Weights) -> Array:
         """Return the readings with some parameters replaced, (M,)."""
         with torch.no_grad():
-            return np.concatenate([_flat(self._called(weights, batch, where)) for where, batch in self.batches])
+            parts = [_flat(self._called(weights, batch, where)) for where, batch in self.batches]
+        return np.concatenate(parts)[self.order]
 
     def derivative(self, delta: Weights) -> Array:
         """Return J delta, (M,), forward where torch can, by a backward pass for each reading where it cannot."""
         found = [self._forward(delta, batch, where) for where, batch in self.batches]
-        return np.concatenate(found)
+        return np.concatenate(found)[self.order]
 
     def _forward(self, delta: Weights, batch: Any, where: str) -> Array:
         start = {name: self.held[name] for name in delta}
@@ -185,7 +197,7 @@ def _own_readings(line: Line, after: Any, batches: Bank, dtype: Any, start: Arra
     if len(found) != len(start):
         msg = f"after must give as many readings as before; got {len(found)} and {len(start)}"
         raise ValueError(msg)
-    return found
+    return found[line.order]
 
 
 def _error(line: Line, asked: tuple[Any, ...], own: bool, found: tuple[Array, Array, Array]) -> Array:
@@ -196,6 +208,7 @@ def _error(line: Line, asked: tuple[Any, ...], own: bool, found: tuple[Array, Ar
         before, after, bank, readings = asked
         try:
             with _line(before, after, bank, readings, torch.float64) as (double, _, _):
+                double.order = line.order
                 truth = double.readings(0.0), double.derivative(double.delta), double.readings(1.0)
             moved = 0.0 if own else changed - (truth[2] - truth[0])
             off = np.abs(expected - truth[1]) + np.abs(start - truth[0] if own else moved)

@@ -179,6 +179,32 @@ def test_batches_read_as_the_whole(double):
     assert found.inputs.tolist() == whole.inputs.tolist()
 
 
+def test_batches_of_one_shape_are_compiled_once(double):
+    traced = []
+
+    def counted(params, bank):
+        if isinstance(bank, jax.core.Tracer):
+            traced.append(bank.shape)
+        return PERCEPTRON(params, bank)
+
+    params, bank = arrays(perceptron_weights()), inputs(22)
+    batches = estim.Batches(lambda: (bank[i : i + 4] for i in range(0, 22, 4)))
+    found = estim.sensitivity(counted, batches, 0.1, params=params)
+    whole = estim.sensitivity(PERCEPTRON, bank, 0.1, params=params)
+    np.testing.assert_allclose(found.singular_values, whole.singular_values, rtol=1e-12)
+    assert sorted(traced) == [(2, 3), (4, 3)]
+
+
+def test_numpy_may_work_on_the_bank(double):
+    def scaled(params, bank):
+        return PERCEPTRON(params, np.log(np.abs(np.asarray(bank))))
+
+    params, bank = arrays(perceptron_weights()), inputs(10)
+    found = probe(scaled, bank, params=params)
+    np.testing.assert_allclose(found.jacobian, whole_jacobian(scaled, params, bank), rtol=1e-12, atol=1e-14)
+    assert not found.notes
+
+
 def test_readings_that_are_nan_are_left_out_with_their_rows_only(double):
     def root(params, bank):
         return jnp.sqrt(bank) * params["a"] + params["b"] * bank**2

@@ -33,7 +33,7 @@ def both(monkeypatch, model, bank, sigma, params, **options):
 
 def passes(model, bank, params, block):
     function = Function(model, read_tree(params))
-    parts, _ = read_parts(function, bank, False)
+    parts = read_parts(function, bank, False).parts
     return JaxPasses(function, parts, "float64", block), parts
 
 
@@ -47,8 +47,15 @@ def branching(params, bank):
     return PERCEPTRON(params, bank) * (1.0 if params["first"]["bias"][0] > -9.0 else 2.0)
 
 
+def by_numpy(params, bank):
+    """Return readings of a bank that NumPy works on."""
+    return PERCEPTRON(params, np.tanh(np.asarray(bank)))
+
+
 @pytest.mark.parametrize("block", [12 * 8 * 7, 2**20], ids=["pieces of leaves", "whole"])
-@pytest.mark.parametrize("model", [PERCEPTRON, mixed, branching], ids=["apart", "mixed", "not compiled"])
+@pytest.mark.parametrize(
+    "model", [PERCEPTRON, mixed, branching, by_numpy], ids=["apart", "mixed", "not compiled", "by NumPy"]
+)
 def test_gram_matrices_and_rows_are_those_of_the_whole_jacobian(double, model, block):
     params, bank = arrays(perceptron_weights()), inputs(6)
     found, parts = passes(model, bank, params, block)
@@ -124,6 +131,52 @@ def test_float64_gets_shifted_cholesky_where_squares_hide_what_is_seen(double, m
         found.singular_values[: len(known)][known], dense.singular_values[: len(known)][known],
         atol=1e-12 * dense.singular_values[0],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["Gram", "strongest"])
+def test_a_function_is_compiled_once_for_all_batches_passes_and_pieces_of_a_leaf(double, monkeypatch, way):
+    traced = []
+
+    def counted(params, bank):
+        if isinstance(bank, jax.core.Tracer):
+            traced.append(bank.shape)
+        return PERCEPTRON(params, bank)
+
+    monkeypatch.setattr(large, "DENSE", 0)
+    monkeypatch.setattr(gram, "BLOCK", 44 * 8 * 15)  # the largest leaf, of 120, in eight pieces, the rest in two more
+    if way == "strongest":
+        monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda: 0.0)
+    params, bank = arrays(perceptron_weights(40)), inputs(22)
+    batches = estim.Batches(lambda: (bank[k : k + 5] for k in range(0, 22, 5)))
+    truth = estim.sensitivity(PERCEPTRON, bank, 0.1, params=params)
+    found = estim.sensitivity(counted, batches, 0.1, params=params, keep=2)
+    np.testing.assert_allclose(found.singular_values, truth.singular_values, rtol=1e-9)
+    # Products of a batch of five; rows of one input, for each of the three leaves.
+    assert sorted(set(traced)) == ([(1, 3), (5, 3)] if way == "Gram" else [(5, 3)])
+    assert traced.count((1, 3)) == (3 if way == "Gram" else 0)
+    assert traced.count((5, 3)) == (1 if way == "Gram" else 2)  # back, and forth
+
+
+def test_complex_readings_are_in_the_order_of_the_same_model_in_numpy(double, monkeypatch):
+    def of(numbers):
+        plain = perceptron_of(numbers)
+        return lambda params, bank: plain(params, bank) * (1.0 + 2.0j) + 1j * plain(params, bank) ** 2
+
+    monkeypatch.setattr(large, "DENSE", 0)
+    weights, bank, sigma = perceptron_weights(), inputs(10), np.linspace(0.1, 0.4, 40)
+    truth = estim.sensitivity(of(np), bank, sigma, params=weights)
+    batches = estim.Batches(lambda: (bank[k : k + 4] for k in (0, 4, 8)))
+    for free in (2.0**33, 0.0):
+        monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda free=free: free)
+        for given in (bank, batches):
+            found = estim.sensitivity(of(jnp), given, sigma, params=arrays(weights))
+            count = min(found.resolved, 10)
+            np.testing.assert_allclose(found.singular_values[:count], truth.singular_values[:count], rtol=1e-7)
+            np.testing.assert_allclose(found.whitening, truth.whitening)
+            alike = np.sum(found.readout[:, :count] * truth.readout[:, :count], axis=0)
+            np.testing.assert_allclose(np.abs(alike), 1.0, rtol=1e-6)
+            np.testing.assert_allclose(found.by_input().iloc[:, :count], truth.by_input().iloc[:, :count], atol=1e-6)
+            assert "complex readings: 20 real parts, then 20 imaginary parts" in found.notes
 
 
 def test_a_million_parameters_are_never_held_times_the_readings(monkeypatch):

@@ -127,9 +127,22 @@ def test_a_function_that_donates_its_arguments_is_refused_and_they_are_left(monk
     assert not PARAMS["b"].is_deleted()
 
 
-def test_a_derivative_that_is_not_that_of_the_function_is_refused():
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_a_derivative_that_is_not_that_of_the_function_is_refused(monkeypatch, dense):
+    monkeypatch.setattr(large, "DENSE", dense)
     stopped = lambda p, x: jax.lax.stop_gradient(p["a"]) * jnp.asarray(x) + p["b"].sum()  # noqa: E731
     refused(stopped, r"the derivative that JAX takes must be that of the model; along one direction .* JAX says")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kinks_do_not_make_a_derivative_another(monkeypatch, seed):
+    monkeypatch.setattr(large, "DENSE", 0)
+    draw = np.random.default_rng(seed).standard_normal
+    params = {"in": jnp.asarray(draw((3, 40)), jnp.float32), "bias": jnp.zeros(40), "out": jnp.asarray(draw((40, 2)))}
+    bank = draw((10, 3)).astype(np.float32)
+    bank[0] = 0.0  # where every unit stands at its kink
+    model = lambda p, x: jax.nn.relu(x @ p["in"] + p["bias"]) @ p["out"]  # noqa: E731
+    assert estim.sensitivity(model, bank, 0.1, params=params).resolved
 
 
 def test_what_only_other_models_take_is_refused():
@@ -146,6 +159,41 @@ def test_what_needs_single_parameters_is_refused_for_a_large_function(monkeypatc
     refused(line, r"keep must be a whole number, at least 0; got -1", keep=-1)
     with pytest.raises(ValueError, match=r"sigma must be positive for every reading of a model this large"):
         estim.sensitivity(line, BANK, [0.1, 0.0, 0.1], params=PARAMS)
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_the_input_that_a_function_refuses_is_named(monkeypatch, dense):
+    monkeypatch.setattr(large, "DENSE", dense)
+
+    def picky(params, bank):
+        if not isinstance(bank, jax.core.Tracer) and (np.asarray(bank) > 90.0).any():
+            raise RuntimeError("too large")
+        return line(params, bank)
+
+    bank = np.array([1.0, 2.0, 99.0, 4.0, 5.0, 6.0])
+    message = r"the model raised RuntimeError\('too large'\) for this bank; input {} is the first that it refuses alone"
+    refused(picky, message.format(2), bank=bank)
+    refused(picky, "batch 1: " + message.format(0), bank=estim.Batches(lambda: iter([bank[:2], bank[2:]])))
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_banks_and_parameters_without_values_are_refused(monkeypatch, dense):
+    monkeypatch.setattr(large, "DENSE", dense)
+    gone = jnp.ones(3)
+    gone.delete()
+    shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+    refused(line, r"bank must hold values; got an array that was deleted", TypeError, bank=gone)
+    refused(line, r"bank must hold values; got ShapeDtypeStruct\(shape=\(3,\), dtype=float32\)", TypeError, bank=shape)
+    refused(line, r"params must hold values; b is a ShapeDtypeStruct", TypeError, {"a": jnp.float32(1.0), "b": shape})
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_options_that_are_none_are_refused(monkeypatch, dense):
+    monkeypatch.setattr(large, "DENSE", dense)
+    refused(line, r"^nan_policy must be 'raise' or 'omit'; got 'drop'$", nan_policy="drop")
+    refused(line, r"^keep must be a whole number, at least 0; got '3'$", keep="3")
+    lost = lambda p, x: line(p, x) * jnp.nan  # noqa: E731
+    refused(lost, r"readings (and derivatives )?must be finite; none of 3 is", nan_policy="omit")
 
 
 def test_the_batch_that_a_function_refuses_is_named(monkeypatch):

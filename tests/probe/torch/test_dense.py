@@ -179,15 +179,6 @@ def test_banks_of_every_kind_give_the_same():
         assert found.inputs.tolist() == np.repeat(np.arange(12), 2).tolist()
 
 
-def test_complex_readings_are_real_then_imaginary_parts_of_each_input():
-    module, bank = perceptron(), inputs(5, 3)
-    whole = probe_module(module, bank, DEFAULT).jacobian
-    reading = lambda model, x: torch.complex(*model(x).unbind(-1))  # noqa: E731
-    found = probe_module(module, bank, Asked(reading, "layers", None, None, None, 0, "raise", False))
-    np.testing.assert_allclose(found.jacobian, whole, rtol=1e-12)
-    assert "complex readings: of each input the real parts, then the imaginary parts" in found.notes
-
-
 def test_readings_of_all_inputs_together_are_one_input():
     module, bank = perceptron(), inputs(50, 3)
     found = probe_module(module, bank, Asked(lambda m, x: m(x).mean(), "layers", None, None, None, 0, "raise", False))

@@ -10,7 +10,7 @@ from estim.probe.matrix_free.record import ModelSensitivity  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
 from estim.probe.torch.gram import grams_of  # noqa: E402
 from estim.probe.torch.sensitivity import Asked, opened, probe_module  # noqa: E402
-from estim.probe.torch.survey import layout_of, survey  # noqa: E402
+from estim.probe.torch.survey import graph_bytes, layout_of, survey  # noqa: E402
 from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
 
 DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
@@ -126,6 +126,26 @@ def test_inputs_that_depend_on_each_other_are_found_and_taken_row_by_row():
     centred = lambda model, x: model[2](torch.tanh(model[0](x - x.mean(0)))) - model(x).mean(0)  # noqa: E731
     found = assert_equal_to_dense(module, inputs(6, 3), replace(DEFAULT, readings=centred))
     assert set(found.by_rows) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+@pytest.mark.parametrize("strongest", [False, True], ids=["Gram", "strongest"])
+@pytest.mark.parametrize(
+    "reading",
+    [lambda m, x: m(x - x.mean(0)), lambda m, x: m(x).square().sum(), lambda m, x: m(x).mean(0)],
+    ids=["centred", "one number", "mean"],
+)
+def test_readings_of_inputs_together_are_those_of_the_whole_jacobian(large, monkeypatch, reading, strongest):
+    module, bank = perceptron((3, 8, 2)), inputs(40, 3)
+    if strongest:
+        monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda: 0.0)
+    for given in (bank, estim.Batches(lambda: (bank[k : k + 10] for k in (0, 10, 20, 30)))):
+        found = estim.sensitivity(module, given, 0.1, readings=reading)
+        with monkeypatch.context() as dense:
+            dense.setattr(module_sensitivity, "DENSE", 3000)
+            truth = estim.sensitivity(module, given, 0.1, readings=reading)
+        count = min(8, found.resolved)
+        assert count == min(8, truth.resolved)
+        np.testing.assert_allclose(found.singular_values[:count], truth.singular_values[:count], rtol=1e-7)
 
 
 def test_spectrum_statuses_and_floors_are_those_of_the_whole_jacobian(large, monkeypatch):
@@ -320,6 +340,13 @@ def test_the_cost_is_said_before_the_work_and_a_bar_shown(large, capsys):
     assert "100%" in told
 
 
+def test_the_graph_of_a_part_is_counted_in_what_is_held():
+    with opened(perceptron(), inputs(12, 3), DEFAULT) as (subject, batches):
+        layout = layout_of(subject, batches, survey(subject, batches, False))
+        # The inputs, (12, 3), and what comes out of the tanh, (12, 4), in float64; parameters are no part of it.
+        assert graph_bytes(subject, layout) == 8.0 * 12 * (3 + 4)
+
+
 def test_a_shift_is_judged_as_by_the_record_of_the_whole_jacobian(large, monkeypatch):
     module, bank = perceptron((3, 8, 2)), inputs(30, 3)
     found = estim.sensitivity(module, bank, 0.01)
@@ -347,7 +374,9 @@ def test_readings_can_be_told_which_input_they_belong_to(monkeypatch, dense):
         estim.sensitivity(module, bank, 0.1, inputs=[0, 1])
 
 
-def test_gradients_that_a_hook_changes_are_refused(large):
+def test_gradients_that_a_hook_changes_are_refused(large, monkeypatch):
+    monkeypatch.setattr(module_sensitivity, "require_derivative", lambda subject, part: None)
+
     class Changed(torch.nn.Module):
         def __init__(self):
             super().__init__()

@@ -1,9 +1,12 @@
+import types
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import estim  # noqa: E402
+from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
 from tests.probe.torch.networks import everything, inputs, perceptron  # noqa: E402
 
 
@@ -35,6 +38,17 @@ class Reading(torch.nn.Module):
             r"readings=lambda model, inputs: model\(\*\*inputs\)\['logits'\]$",
         ),
         (lambda m, x: (m.inner(x), x), TypeError, r"the model returned tuple: say what is read, such as .*\[0\]$"),
+        (
+            lambda m, x: types.SimpleNamespace(loss=0.1, logits=m.inner(x)),
+            TypeError,
+            r"returned SimpleNamespace holding logits: say what is read, such as .*: model\(inputs\).logits$",
+        ),
+        (
+            lambda m, x: m.inner(x).detach().numpy(),
+            TypeError,
+            r"^readings must be a tensor; the model returned ndarray: return one that torch made$",
+        ),
+        (lambda m, x: None, TypeError, r"^readings must be a tensor; the model returned NoneType: return one that"),
         (lambda m, x: m.inner(x).argmax(-1), ValueError, r"change smoothly with the parameters; got torch.int64$"),
         (lambda m, x: m.inner(x).detach(), ValueError, r"^readings must depend on the model's trainable parameters"),
         (lambda m, x: m.inner(x)[:0], ValueError, r"must return at least one reading; got shape \(0, 2\)$"),
@@ -50,7 +64,7 @@ class Reading(torch.nn.Module):
             None,
         ),
     ],
-    ids=["dict", "tuple", "integers", "detached", "empty", "dropout", "in place"],
+    ids=["dict", "tuple", "object", "numpy", "none", "integers", "detached", "empty", "dropout", "in place"],
 )
 def test_readings_that_cannot_be_used_are_refused(done, error, match):
     match = match or r"overwrites a tensor that its derivative needs \(an in-place operation, .*\): make that a new"
@@ -71,6 +85,28 @@ def test_parameters_that_are_none_are_refused():
     refused(broken, inputs(6, 3), ValueError, r"^parameters must be finite; got nan for 2.weight, entry 7$")
     with pytest.raises(ValueError, match=r"^0.weight is not initialised yet: call the model once on a batch$"):
         estim.sensitivity(torch.nn.Sequential(torch.nn.LazyLinear(2)), inputs(6, 3), 0.1)
+
+
+def test_parameters_without_values_or_on_two_devices_are_refused():
+    match = r"^parameters must hold values; 0.weight is on the device meta$"
+    with pytest.raises(ValueError, match=match):
+        estim.sensitivity(perceptron().to("meta"), inputs(6, 3), 0.1)
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_sparse_gradients_of_a_function_are_refused(monkeypatch, dense):
+    monkeypatch.setattr(module_sensitivity, "DENSE", dense)
+
+    class Table(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Parameter(torch.ones(5, 3, dtype=torch.float64))
+
+        def forward(self, words):
+            return torch.nn.functional.embedding(words, self.table, sparse=True).tanh()
+
+    match = r"^gradients must be dense; those of table are not \(an embedding with sparse=True\?\)$"
+    refused(Table(), torch.arange(4), ValueError, match)
 
 
 def test_sparse_gradients_are_refused():
@@ -103,10 +139,11 @@ def test_parameters_over_shared_memory_are_refused():
             ValueError,
             r"hold at least one input; the DataLoader gave no batch$",
         ),
+        (np.array(["a", "b"], dtype=object), TypeError, r"^bank must hold numbers; got an array of object$"),
         ((inputs(6, 3), inputs(6)), ValueError, r"a tuple of 2 is given as 2 arguments: readings=lambda model, inputs"),
         (inputs(6, 3, dtype=torch.float32), ValueError, r"^the model raised RuntimeError\(.*dtype"),
     ],
-    ids=["device", "empty", "words", "list", "shuffled", "no batch", "tuple", "dtype"],
+    ids=["device", "empty", "words", "list", "shuffled", "no batch", "objects", "tuple", "dtype"],
 )
 def test_banks_that_do_not_fit_are_refused(bank, error, match):
     refused(perceptron(), bank, error, match)
@@ -131,6 +168,75 @@ def test_the_batch_and_the_input_that_a_model_refuses_are_named():
     )
     batches = estim.Batches(lambda: (bank[k : k + 3] for k in (0, 3, 6)))
     refused(Picky(), batches, ValueError, r"^batch 2: the model raised .* input 1 is the first that it refuses alone")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"nan_policy": "drop"}, ValueError, r"^nan_policy must be 'raise' or 'omit'; got 'drop'$"),
+        ({"keep": "3"}, ValueError, r"^keep must be a whole number, at least 0; got '3'$"),
+        ({"dtype": "float64"}, TypeError, r"^dtype must be a torch.dtype of floating point, .*; got 'float64'$"),
+        ({"dtype": torch.int32}, TypeError, r"^dtype must be a torch.dtype of floating point, .*; got torch.int32$"),
+        ({"readings": 3}, TypeError, r"^readings must be a callable readings\(module, inputs\) -> tensor; got 3$"),
+    ],
+)
+def test_options_that_are_none_are_refused(options, error, match):
+    refused(perceptron(), inputs(6, 3), error, match, **options)
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_a_bank_without_a_finite_reading_is_refused(monkeypatch, dense):
+    monkeypatch.setattr(module_sensitivity, "DENSE", dense)
+    lost = Reading(lambda m, x: m.inner(x) * torch.nan)
+    refused(lost, inputs(6, 3), ValueError, r"^readings must be finite; none of 12 is left$", nan_policy="omit")
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+@pytest.mark.parametrize(
+    "done",
+    [
+        lambda m, x: m.inner[2](torch.tanh(m.inner[0](x)).detach()),
+        lambda m, x: m.inner(x).round(decimals=6) * 0.0 + m.inner(x).detach() + 0.5 * m.inner(x),
+        lambda m, x: Doubled.apply(m.inner(x)),
+    ],
+    ids=["detached layer", "detached part", "backward of its own"],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_gradients_that_are_not_those_of_the_readings_are_refused(monkeypatch, dense, done, dtype):
+    monkeypatch.setattr(module_sensitivity, "DENSE", dense)
+    match = (
+        r"^the derivative that torch takes must be that of the model; along one direction of all parameters a "
+        r"combination of readings changes by \S+, torch says \S+ \(a detach, a hook, .*\?\)|requires_grad_\(False\)"
+    )
+    refused(Reading(done).to(dtype), inputs(6, 3, dtype=dtype), ValueError, match)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 1.0 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2.0 * grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["relu", "at a kink", "steep", "frozen"])
+def test_gradients_that_are_those_of_the_readings_are_not(kind, seed, dtype):
+    torch.manual_seed(seed)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 12), torch.nn.ReLU(), torch.nn.Linear(12, 8), torch.nn.ReLU())
+    bank = inputs(12, 3, seed=seed)
+    if kind == "at a kink":  # every unit stands at zero for one input
+        module[0].bias.data.zero_()
+        bank[0] = 0.0
+    if kind == "steep":
+        module[2].weight.data.mul_(1e3)
+    if kind == "frozen":
+        module[0].requires_grad_(False)
+    readings = lambda model, x: model(x).detach().mean(1) * 0.0 + torch.tanh(model(x)).sum(1)  # noqa: E731
+    assert estim.sensitivity(module.to(dtype), bank.to(dtype), 0.1, readings=readings).resolved
 
 
 @pytest.mark.parametrize(("argument", "value"), [("params", {"a": 1.0}), ("jac", np.sin), ("digits", 50)])

@@ -10,8 +10,7 @@ from estim.probe.matrix_free.record import ModelSensitivity  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
 from estim.probe.torch.operator import jacobian_operator  # noqa: E402
 from estim.probe.torch.sensitivity import opened, probe_module  # noqa: E402
-from estim.probe.torch.survey import survey  # noqa: E402
-from estim.probe.torch.top import parts_of  # noqa: E402
+from estim.probe.torch.survey import parts_of, survey  # noqa: E402
 from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
 from tests.probe.torch.test_large import DEFAULT, Words, words  # noqa: E402
 
@@ -20,7 +19,7 @@ from tests.probe.torch.test_large import DEFAULT, Words, words  # noqa: E402
 def huge(monkeypatch):
     """Take every module for one whose readings and parameters are both too many."""
     monkeypatch.setattr(module_sensitivity, "DENSE", 0)
-    monkeypatch.setattr(module_sensitivity, "gram_fits", lambda subject, seen: False)
+    monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda: 0.0)
 
 
 def dense(module, bank, sigma=1.0):
@@ -92,7 +91,8 @@ class Off(torch.autograd.Function):
         return grad.abs()
 
 
-def test_products_that_contradict_each_other_are_refused(huge):
+def test_products_that_contradict_each_other_are_refused(huge, monkeypatch):
+    monkeypatch.setattr(module_sensitivity, "require_derivative", lambda subject, part: None)
     module = perceptron((3, 8, 2))
     with pytest.raises(ArithmeticError, match=r"^products with the Jacobian and with its transpose must agree; "):
         estim.sensitivity(module, inputs(30, 3), 0.1, readings=lambda model, x: Off.apply(model(x)))
@@ -168,6 +168,32 @@ def test_a_bound_of_the_rest_holds_as_often_as_it_says(monkeypatch):
     assert 0 <= missed <= 12  # of 400 at 1 %: more than 12 has a probability below 1e-3
 
 
+def test_an_iteration_that_ends_at_its_limit_is_said_not_to_have_converged(huge, monkeypatch):
+    values = np.linspace(1.0, 0.99, 40)
+    found = estim.sensitivity(*linear(values), 1.0)
+    assert (found.rest.sought, found.rest.converged) == (16, 16)
+    assert "not converged" not in str(found.summary())
+    monkeypatch.setattr("estim.probe.matrix_free.top._RESTARTS", 1)
+    monkeypatch.setattr("estim.probe.matrix_free.top._CLOSE", 1e-14)
+    short = estim.sensitivity(*linear(values), 1.0)
+    assert short.rest.converged < short.rest.sought == 16
+    text = " ".join(str(short.summary()).split())
+    assert "not converged: the iteration ended at its limit of passes over the bank, with " in text
+    assert f"with {short.rest.converged} of 16 directions found to its tolerance" in text
+    for value, error in zip(short.singular_values, short.errors, strict=True):
+        assert np.abs(values - value).min() <= error
+
+
+def test_readings_that_nothing_moves_have_no_strongest_direction():
+    from scipy.sparse.linalg import aslinearoperator
+
+    from estim.probe.matrix_free.top import largest
+
+    found = largest(aslinearoperator(np.zeros((30, 50))), 16)
+    assert not found.values.any()
+    assert (found.rest.bound, found.rest.converged) == (0.0, 16)
+
+
 def test_banks_in_batches_give_the_same(huge):
     module, bank = perceptron((3, 16, 16, 3)), inputs(30, 3)
     truth = estim.sensitivity(module, bank, 0.1)
@@ -218,7 +244,8 @@ def test_a_module_is_left_bit_identical_also_when_interrupted(huge, monkeypatch)
 
 def test_the_path_is_chosen_by_the_memory_that_is_free(monkeypatch, capsys):
     monkeypatch.setattr(module_sensitivity, "DENSE", 0)
-    monkeypatch.setattr("estim.probe.torch.top.available", lambda: 2e4)
+    monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda: 1.5e5)
+    monkeypatch.setattr("estim.probe.torch.survey._LEAST", 2**8)
     module = perceptron((3, 8, 2))
     whole = estim.sensitivity(module, inputs(8, 3), 0.1)
     assert whole.rest is None
@@ -228,7 +255,8 @@ def test_the_path_is_chosen_by_the_memory_that_is_free(monkeypatch, capsys):
         "path: products with the Jacobian for the 16 strongest directions of 60 readings, 50 parameters; "
         "138 to 512 passes over the bank and "
     )
-    assert "0.019 MiB are free, and the Gram matrices of 2 groups would take 0.22 MiB, the whole Jacobian" in note
+    # Gram matrices of two groups and what goes with them: 14 times 60 squared in float64, 0.385 MiB, and a little more.
+    assert "0.143 MiB are free, and the Gram matrices of 2 groups would take 0.39" in note
     shown = capsys.readouterr().err
     assert note in shown
     taken = int(re.findall(r"(\d+)pass \[", shown)[-1])

@@ -1,0 +1,83 @@
+"""Derivatives of a large model held against differences: of a few combinations of readings, along one direction.
+
+All parameters move at once, so that a part of the model that derivatives leave out, or give another derivative than it
+has, shows. That is seen as well a little away from the parameters, where units do not stand at a kink, as they may for
+biases of zero. Two slopes that agree decide: where they do not settle, differences have nothing to say.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+#: Combinations of the readings.
+COMBINATIONS = 2
+#: How far away, in sizes of the parameters, and the first step there; each is a quarter of the one before.
+AWAY = 2.0**-4
+_FIRST = 2.0**-6
+#: Part of a slope up to which it is agreed with, and up to which two settle.
+_CLOSE = 0.05
+_SETTLED = 0.01
+#: Roundings of the readings in one combination.
+_ROUNDING = 32.0
+
+
+def sizes_of_steps(mean_squares: Sequence[float]) -> list[float]:
+    """Return the size of a step of each tensor's entries from the mean of their squares, (tensors,)."""
+    known = [square for square in mean_squares if square > 0.0]
+    other = float(np.median(known)) if known else 1.0
+    return [float(np.sqrt(square or other)) for square in mean_squares]
+
+
+def weights_of(readings: int) -> Array:
+    """Return signs for each reading, (COMBINATIONS, M)."""
+    return np.random.default_rng(3).choice((-1.0, 1.0), (COMBINATIONS, readings))
+
+
+def require_slopes(at: Callable[[float], Array], said: Array, typical: Array, eps: float, library: str) -> None:
+    """Hold the slopes of combinations of some readings, from derivatives, against differences.
+
+    Parameters
+    ----------
+    at : callable
+        Multiple of a direction of all parameters by which they are moved from `AWAY` on -> those readings, (M,); NaN
+        where the model fails there.
+    said, typical : ndarray, shape (COMBINATIONS,)
+        Slopes, of readings combined by `weights_of`, along that direction: sum over the parameters, and root of the sum
+        of squares.
+    eps : float
+        Rounding of the readings.
+    library : str
+        Who took the derivatives, and what may be the cause, in brackets.
+
+    Raises
+    ------
+    ValueError
+        When differences settle on other slopes.
+    """
+    start = at(0.0)
+    weights, size = weights_of(len(start)), float(np.abs(start).sum())
+    step, last = _FIRST, np.full(len(said), np.nan)
+    with np.errstate(all="ignore"):
+        while step >= np.sqrt(eps):
+            above, below = (weights @ (at(side * step) - start) for side in (1.0, -1.0))
+            slope = (above - below) / (2.0 * step)
+            scale, noise = np.maximum(typical, np.abs(slope)), _ROUNDING * eps * size / step
+            off = np.abs(slope - said)
+            if (off <= _CLOSE * typical + noise).all():
+                return
+            settled = np.abs(slope - last) <= _SETTLED * scale
+            wrong = settled & (off > _CLOSE * scale + 2.0 * noise)
+            if wrong.any():
+                raise ValueError(_contradiction(slope, said, int(np.argmax(wrong)), library))
+            step, last = step / 4.0, slope
+
+
+def _contradiction(slope: Array, said: Array, k: int, library: str) -> str:
+    name, _, cause = library.partition(" ")
+    return (
+        f"the derivative that {name} takes must be that of the model; along one direction of all parameters a "
+        f"combination of readings changes by {slope[k]:.6g}, {name} says {said[k]:.6g} {cause}"
+    )

@@ -1,0 +1,59 @@
+"""Which way a large model goes: through Gram matrices where they fit, else to its strongest directions alone."""
+
+from dataclasses import dataclass
+
+from estim.probe.directions.noise import Whitening
+from estim.probe.matrix_free.cost import available, cost, gram_bytes, in_bytes
+from estim.probe.matrix_free.top_record import directions_sought, top_cost
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way, and what it takes."""
+
+    strongest: bool
+    """Whether only the strongest directions are looked for."""
+    said: str
+    """The path, what it takes, and why where something is left out."""
+    passes: int
+    """Over the bank, at least, for the strongest directions; 0 for Gram matrices."""
+
+
+def way_of(
+    readings: int, parameters: int, groups: int, element: int, *, held: float, graph: float, holding: str, keep: int,
+    noise: Whitening,
+) -> Way:  # fmt: skip
+    """Choose by the memory that is free.
+
+    Parameters
+    ----------
+    readings, parameters, groups, element, holding
+        As for `cost`.
+    held, graph : float
+        Bytes that rows take on their way to the Gram matrices, and those of a call of the model, as far as known.
+    keep : int
+        Directions to keep.
+    noise : Whitening
+
+    Raises
+    ------
+    ValueError
+        When Gram matrices do not fit, and the noise has a covariance, which would be as large as one.
+    """
+    most = gram_bytes(readings, groups) + held + graph
+    if most <= available():
+        return Way(False, cost(readings, parameters, groups, element, held + graph, holding), 0)
+    if noise.forward is not None:
+        msg = (
+            "sigma must be a number or one for each reading where the Gram matrix is too large to hold; "
+            "got a covariance"
+        )
+        raise ValueError(msg)
+    said, passes, need = top_cost(directions_sought(keep, readings, parameters), readings, parameters)
+    whole = float(readings) * parameters * element
+    why = (
+        f"{in_bytes(available())} are free, and the Gram matrices of {groups} groups would take "
+        f"{in_bytes(most)}, the whole Jacobian {in_bytes(whole)}: fewer groups "
+        "(groups=...), inputs or readings would show all directions"
+    )
+    return Way(True, f"{said} and {in_bytes(need + graph)}; {why}", passes)

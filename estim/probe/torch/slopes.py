@@ -1,0 +1,95 @@
+"""The gradients of a module held against differences of its readings: see `matrix_free.slopes`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from estim.probe.derivatives.rounding import generic_signs
+from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
+from estim.probe.torch.readings import Subject, explained
+
+Array = npt.NDArray[np.float64]
+
+
+def require_derivative(subject: Subject, part: Any) -> None:
+    """Hold the gradients of the readings of some inputs against differences.
+
+    Raises
+    ------
+    ValueError
+        When they are not those of the readings, or torch cannot take them.
+    """
+    tensors = subject.parameters.tensors
+    held = [tensor.detach().clone() for tensor in tensors]
+    steps = _steps(subject, held)
+
+    @contextmanager
+    def moved(step: float) -> Iterator[None]:
+        try:
+            for tensor, value, one in zip(tensors, held, steps, strict=True):
+                tensor.data.copy_(value + (AWAY + step) * one)
+            yield
+        finally:
+            for tensor, value in zip(tensors, held, strict=True):
+                tensor.data.copy_(value)
+
+    def at(step: float) -> Array:
+        with moved(step), torch.no_grad():
+            try:
+                return np.asarray(subject.values(part).reshape(-1).double().cpu().numpy())
+            except (TypeError, ValueError):  # not at these parameters
+                return np.full(count, np.nan)
+
+    count = len(subject.readings(part).reshape(-1))
+    if not np.isfinite(at(0.0)).all():
+        return
+    with moved(0.0):
+        readings = subject.readings(part).reshape(-1)
+        terms = [_terms(readings, subject, steps, weights) for weights in weights_of(count)]
+        del readings
+    require_slopes(
+        at, np.array([said for said, _ in terms]), np.array([typical for _, typical in terms]),
+        torch.finfo(tensors[0].dtype).eps,
+        "torch (a detach, a hook, a backward of its own, or a rounding that gradients pass through? "
+        "requires_grad_(False) leaves out what is detached on purpose)",
+    )  # fmt: skip
+
+
+def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the direction for each tensor; rows for padding, which torch gives no gradient, are not moved."""
+    sizes = sizes_of_steps([float(value.double().square().mean()) if value.numel() else 0.0 for value in held])
+    padding = {
+        id(part.weight): part.padding_idx
+        for part in subject.module.modules()
+        if isinstance(part, torch.nn.Embedding | torch.nn.EmbeddingBag) and part.padding_idx is not None
+    }
+    found = []
+    for tensor, value, size in zip(subject.parameters.tensors, held, sizes, strict=True):
+        signs = torch.as_tensor(size * generic_signs(value.numel())).to(value.device, value.dtype)
+        step = signs.reshape(value.shape)
+        if id(tensor) in padding:
+            step[padding[id(tensor)]] = 0.0
+        found.append(step)
+    return found
+
+
+def _terms(readings: torch.Tensor, subject: Subject, steps: list[torch.Tensor], weights: Array) -> tuple[float, float]:
+    """Return the slope of combined readings along the steps, and the root of the sum of squares of its terms."""
+    seed = torch.as_tensor(weights).to(readings.device, readings.dtype)
+    try:
+        gradients = torch.autograd.grad(
+            readings, list(subject.parameters.tensors), grad_outputs=seed, retain_graph=True, allow_unused=True,
+            materialize_grads=True,
+        )  # fmt: skip
+    except RuntimeError as error:
+        raise ValueError(explained(error)) from error
+    for name, gradient in zip(subject.parameters.names, gradients, strict=True):
+        if gradient.layout != torch.strided:
+            msg = f"gradients must be dense; those of {name} are not (an embedding with sparse=True?)"
+            raise ValueError(msg)
+    parts = [(gradient * step).double() for gradient, step in zip(gradients, steps, strict=True)]
+    return sum(float(part.sum()) for part in parts), float(sum(part.square().sum() for part in parts)) ** 0.5
