@@ -647,6 +647,42 @@ class TestPlot:
         assert points["empty: no theta agrees"] == [-1.0]
         assert above.get_title(loc="left") == "saturating: what agrees with each reading"
 
+    def test_ends_far_apart_are_drawn_side_by_side(self):
+        # In one panel the end at zero was a vertical line: the other lies four decades away.
+        limited = estim.MeanResponse(lambda t: t / (1.0 + t))
+        found = confidence_interval(limited, [0.2, 0.5], 0.05)
+        _, lower, upper = found.plot().axes
+        (low,), (high,) = ([line for line in axes.lines if line.get_label() == "central"] for axes in (lower, upper))
+        assert np.array_equal(np.concatenate([low.get_xdata(), high.get_xdata()]), found.theta)
+        assert low.get_xdata()[-1] == pytest.approx(0.3 / 0.7)
+        assert high.get_xdata()[0] == pytest.approx(0.7 / 0.3)
+        assert (lower.get_xscale(), upper.get_xscale()) == ("linear", "log")
+        assert (lower.get_xlabel(), upper.get_xlabel()) == ("theta, at the lower end", "theta, at the upper end")
+
+    def test_thetas_over_many_decades_are_all_seen(self):
+        logarithm = estim.MeanResponse(np.log, lower=1e-6, upper=1e6)
+        above = confidence_interval(logarithm, [-12.0, 0.0, 12.0], 0.5).plot().axes[0]
+        assert above.get_yscale() == "symlog"
+        assert confidence_interval(logarithm, [0.0, 1.0], 0.5).plot().axes[0].get_yscale() == "linear"
+
+    def test_of_very_many_readings_an_even_choice_is_drawn(self, two, tmp_path):
+        readings = np.random.default_rng(5).permutation(np.linspace(-3.0, 5.0, 20_000))
+        found = confidence_interval(two, readings, 0.5, method="central")
+        above = found.plot().axes[0]
+        (bars,) = above.collections
+        (crosses,) = (line for line in above.lines if line.get_label() == "empty: no theta agrees")
+        drawn = np.sort([*(bar[0, 0] for bar in bars.get_segments()), *crosses.get_xdata()])
+        assert_allclose(drawn, np.linspace(-3.0, 5.0, 300), atol=8.0 / 20_000)
+        assert len(crosses.get_xdata()) == pytest.approx(300 * found.empty.mean(), abs=2.0)
+        assert above.get_xlabel() == "reading (300 of 20,000 are drawn)"
+        found.report(tmp_path / "intervals.html")
+        assert (tmp_path / "intervals.html").stat().st_size < 1e6
+
+    def test_what_is_not_drawn_is_said(self, two):
+        above = confidence_interval(two, [np.nan, 1.0, np.inf], 0.5).plot().axes[0]
+        assert above.get_xlabel() == "reading (1 of 3 are drawn)"
+        assert above.get_legend() is None
+
     def test_one_reading_and_none_have_pictures_and_frames(self, two):
         assert len(confidence_interval(two, 1.0, 0.5).plot().axes) == 2
         nothing = confidence_interval(two, [], 0.5)
