@@ -19,7 +19,14 @@ from functools import cache, cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.verdict.noise_interval import largest_probability, largest_statistics, quantile, variance_interval
+from estim.probe.verdict.change import change_p_value
+from estim.probe.verdict.noise_interval import (
+    largest_probability,
+    largest_statistics,
+    probability_below,
+    quantile,
+    variance_interval,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -65,7 +72,7 @@ class EquivalenceTest:
             below = stats.norm.cdf(beyond) if known else stats.t.cdf(beyond, self.noise_degrees)
             return share * float(np.where(margins > 0.0, below, 1.0).mean())
         if math.isinf(self.noise_degrees):
-            return share * float(stats.ncx2.cdf(statistic, self.degrees, margins**2).mean())
+            return share * float(probability_below(statistic, self.degrees, margins**2).mean())
         # The largest of an ensemble's average is at most the average of the largest.
         each = largest_probability(statistic, self.degrees, margins, self._interval())
         return share * min(1.0, MISSED * self.level + float(each.mean()))
@@ -75,7 +82,8 @@ class EquivalenceTest:
         """The largest z'z that is equivalent; 0 where none is."""
         from scipy import optimize
 
-        if np.isinf(self.shifts).mean() > 1.0 - self.level:
+        # Infinite shifts are overlooked never, the others at most always; a share is known to rounding.
+        if np.isfinite(self.shifts).mean() <= self.level * (1.0 + _APART):
             return math.inf
         if len(self.shifts) == 1:
             return float(self._limits(self.shifts)[0]) if self.p_value(0.0) < self.level else 0.0
@@ -94,30 +102,40 @@ class EquivalenceTest:
                 return low
         while excess(high) < 0.0:
             high *= 2.0
+        while high > 4.0 * low > 0.0:  # members may be a hundred decades apart
+            middle = math.sqrt(low) * math.sqrt(high)
+            low, high = (low, middle) if excess(middle) >= 0.0 else (middle, high)
         return float(optimize.brentq(excess, low, high, rtol=1e-12))
 
-    def probability(self, critical: float, largest: float = math.inf) -> float:
+    def probability(self, critical: float, largest: float = math.inf, rest: tuple[int, float] = (0, math.inf)) -> float:
         """Return how often z'z is equivalent and below the critical value of the change test, nothing having changed.
 
-        And, for estimated noise, the estimated variance at most the `largest`, in units of the true one. The shifts are
-        then in standard deviations of the true noise. Exact for known noise; for estimated noise right
-        to 1e-5, with one or two degrees of it to 1e-4.
+        And the squared length of the rest, of so many degrees, below its own critical value; and, for estimated noise,
+        the estimated variance at most the `largest`, in units of the true one. The shifts are then in standard
+        deviations of the true noise. Exact for known noise; for estimated noise right to 1e-5, with one or two degrees
+        of it to 1e-4.
         """
         from scipy import stats
 
+        others, beyond = rest
         if self.degrees == 0:
-            return float(self.p_value(0.0) <= self.level)
+            return float(self.p_value(0.0) <= self.level) * _silent(beyond, others, self.noise_degrees)
         if math.isinf(self.noise_degrees):
-            return float(stats.chi2.cdf(min(critical, self.limit), self.degrees))
+            alone = float(stats.chi2.cdf(min(critical, self.limit), self.degrees))
+            return alone * _silent(beyond, others, self.noise_degrees)
         low, high = _likely_variances(self.noise_degrees)
         high = min(high, largest)
         if high <= low:
             return 0.0
         turn = self._turn(critical, low, high)
-        beside = _integral(lambda r: stats.chi2.cdf(critical * r, self.degrees), low, turn, self.noise_degrees)
-        below = _integral(
-            lambda r: stats.chi2.cdf(self._limits_by(r) * r, self.degrees), turn, self._last(high), self.noise_degrees
-        )
+
+        # One estimate serves both tests: where it is small, both alarm more often.
+        def silent(limits: Array | float, ratios: Array) -> Array:
+            quiet = stats.chi2.cdf(beyond * ratios, others) if others else 1.0
+            return np.asarray(stats.chi2.cdf(limits * ratios, self.degrees) * quiet)
+
+        beside = _integral(lambda r: silent(critical, r), low, turn, self.noise_degrees)
+        below = _integral(lambda r: silent(self._limits_by(r), r), turn, self._last(high), self.noise_degrees)
         return min(beside + below, 1.0)
 
     def _last(self, high: float) -> float:
@@ -189,6 +207,11 @@ def _margin_of(limit: float, degrees: int, level: float, noise_degrees: float) -
     while excess(far) < 0.0:
         far *= 2.0
     return float(optimize.brentq(excess, 0.0, far, rtol=1e-12))
+
+
+def _silent(critical: float, degrees: int, noise_degrees: float) -> float:
+    """Return how often a squared length stays below its critical value, nothing having changed."""
+    return 1.0 - change_p_value(critical, degrees, noise_degrees) if degrees else 1.0
 
 
 @lru_cache(maxsize=64)

@@ -153,9 +153,7 @@ def decide(
     # doi:10.1214/aoms/1177729448).
     level = -math.expm1(math.log1p(-alarm) / max(tests, 1))
     nu = observed.noise_degrees
-    situation = Situation(
-        margin.shifts, observed.degrees, level, alarm, level if observed.residual_degrees else 0.0, power, nu
-    )
+    situation = Situation(margin.shifts, observed.degrees, level, alarm, observed.residual_degrees, power, nu)
     each = change_powers(margin.shifts, observed.degrees, level, nu)
     said = Said(
         observed=observed, margin=margin, count=count, level=level, alarm=alarm, wanted=power, power=float(each.mean()),

@@ -20,7 +20,7 @@ _ORDERS = 10
 _NEWTON = 4
 _BESIDE = 1e-13
 _SETTLED = 1e-7
-# Noncentralities beyond it are out of the reach of the quantile's root finding; one more degree is then nothing.
+# Noncentralities beyond it are out of the reach of the noncentral chi-square's series, which takes seconds, then NaN.
 _FAR = 1e9
 
 
@@ -36,10 +36,8 @@ def variance_interval(noise_degrees: float, missed: float) -> tuple[float, float
 
 def largest_probability(statistic: float, degrees: int, margins: Array, interval: tuple[float, float]) -> Array:
     """Return, for each margin, the largest P(v) for variances in an interval; two degrees of freedom or more."""
-    from scipy import stats
-
     variances = likeliest_variance(np.full(margins.shape, statistic), degrees, margins, interval)
-    return np.asarray(stats.ncx2.cdf(statistic / variances, degrees, margins**2 / variances))
+    return probability_below(statistic / variances, degrees, margins**2 / variances)
 
 
 def likeliest_variance(statistics: Array, degrees: int, margins: Array, interval: tuple[float, float]) -> Array:
@@ -103,11 +101,30 @@ def largest_statistics(level: float, degrees: int, margins: Array, interval: tup
 
 
 def quantile(level: float, degrees: int, noncentrality: Array) -> Array:
-    """Return the lower quantile of the noncentral chi-square; far out the normal one, which is smaller."""
+    """Return the lower quantile of the noncentral chi-square."""
     from scipy import stats
 
     found = stats.ncx2.ppf(level, degrees, np.minimum(noncentrality, _FAR))
     if noncentrality.max(initial=0.0) <= _FAR:
         return np.asarray(found)
-    far = np.square(np.sqrt(noncentrality) - stats.norm.isf(level))
+    far = np.square(_far_length(degrees, noncentrality) - stats.norm.isf(level))
     return np.asarray(np.where(noncentrality > _FAR, far, found))
+
+
+def probability_below(statistic: Array | float, degrees: int, noncentrality: Array) -> Array:
+    """Return how often a noncentral chi-square is at most a statistic."""
+    from scipy import stats
+
+    # A statistic so much smaller than the noncentrality has none, and its series would be summed in vain.
+    near = np.minimum(statistic, 4.0 * _FAR)
+    found = stats.ncx2.cdf(near, degrees, np.minimum(noncentrality, _FAR))
+    if noncentrality.max(initial=0.0) <= _FAR:
+        return np.asarray(found)
+    far = stats.norm.cdf(np.sqrt(statistic) - _far_length(degrees, noncentrality))
+    return np.asarray(np.where(noncentrality > _FAR, far, found))
+
+
+def _far_length(degrees: int, noncentrality: Array) -> Array:
+    """Return the mean of the root of a noncentral chi-square far out, where it is normal of variance 1."""
+    length = np.sqrt(np.maximum(noncentrality, _FAR))
+    return np.asarray(length + (degrees - 1.0) / (2.0 * length))

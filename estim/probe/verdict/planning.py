@@ -30,9 +30,9 @@ class Situation:
     """(members,) of the smallest change."""
     degrees: int
     level: float
-    """Of the change test."""
+    """Of the change test, and of that of the residual."""
     equivalence_level: float
-    residual_level: float
+    residual_degrees: int
     """0 where there is no residual."""
     power: float
     """Asked for."""
@@ -52,13 +52,14 @@ class Situation:
 
         With estimated noise the power suffices only where the estimate is small enough.
         """
-        critical = critical_value(self.degrees, self.level, self.noise_degrees)
         # An ensemble's test by estimated noise is slow, and planning takes the noise to be as estimated.
         noise = self.noise_degrees if len(self.shifts) == 1 else math.inf
+        critical = critical_value(self.degrees, self.level, noise)
         known = factor == 1.0 and noise == self.noise_degrees
         shifts = factor * self.shifts
         test = self.test if known else EquivalenceTest(shifts, self.degrees, self.equivalence_level, noise)
-        return test.probability(critical, self._largest_variance(factor)) * (1.0 - self.residual_level)
+        rest = self.residual_degrees, critical_value(self.residual_degrees, self.level, noise)
+        return test.probability(critical, self._largest_variance(factor), rest)
 
     def _largest_variance(self, factor: float) -> float:
         """Return the estimated variance, in units of the true one, up to which one change has the power asked for."""
@@ -94,8 +95,11 @@ class Situation:
         return first_reaching(self._short.detected, self.power)
 
     def most(self) -> float:
-        """Return the largest probability of EQUIVALENT that any factor reaches: no false alarm must intervene."""
-        return (1.0 - self.level if self.degrees else 1.0) * (1.0 - self.residual_level)
+        """Return the largest probability of EQUIVALENT that any factor reaches: no false alarm must intervene.
+
+        With estimated noise it is a little more, and comes down to this as repeats are added.
+        """
+        return float((1.0 - self.level) ** ((self.degrees > 0) + (self.residual_degrees > 0)))
 
     @cached_property
     def _short(self) -> "Situation":

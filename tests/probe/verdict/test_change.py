@@ -18,6 +18,7 @@ from estim.probe.verdict.change import (
     first_reaching,
 )
 from estim.probe.verdict.equivalence import EquivalenceTest
+from estim.probe.verdict.noise_interval import probability_below, quantile
 from estim.probe.verdict.planning import MOST_REPEATS, Repeats, Situation
 
 #: What is promised of powers, p-values and sample sizes.
@@ -79,14 +80,14 @@ class TestSampleSize:
     def test_t_test(self, effect):
         # One reading repeated: as many degrees of freedom as repeats, less one.
         for count in (math.floor(TTestPower().solve_power(effect, None, 0.05, 0.8)) + more for more in (0, 1)):
-            situation = Situation(np.array([effect]), 1, 0.05, 0.05, 0.0, 0.8, count - 1.0)
+            situation = Situation(np.array([effect]), 1, 0.05, 0.05, 0, 0.8, count - 1.0)
             power = TTestPower().power(effect, count, 0.05)
             assert situation.detected(math.sqrt(count)) == pytest.approx(power, abs=PROMISED)
 
     def test_what_is_planned_with_estimated_noise_by_simulation(self):
         # Three repeats of six readings, three directions: the power must suffice by the estimate, too.
         rng, trials, shift = np.random.default_rng(72), 400_000, 4.1
-        situation = Situation(np.array([shift]), 3, 0.025, 0.05, 0.0, 0.8, 12.0)
+        situation = Situation(np.array([shift]), 3, 0.025, 0.05, 0, 0.8, 12.0)
         variance = rng.chisquare(12, trials) / 12
         still = rng.chisquare(3, trials) / variance
         sizes = np.geomspace(variance.min(), variance.max(), 300)
@@ -97,35 +98,52 @@ class TestSampleSize:
         assert enough.mean() < 0.9
         assert situation.equivalent(1.0) == pytest.approx(believed.mean(), abs=5e-3)
 
+    @pytest.mark.parametrize(
+        ("degrees", "rest", "noise", "margin"), [(1, 9, 2, 30.0), (3, 20, 3, 15.0), (1, 9, 1, 60.0)]
+    )
+    def test_one_estimate_serves_both_tests_by_simulation(self, degrees, rest, noise, margin):
+        # A frequency, false alarm 6.3e-5. As a product of what the tests do alone it was 0.0145 too low.
+        rng, trials, level = np.random.default_rng(73), 100_000, 0.025
+        variance = rng.chisquare(noise, trials) / noise
+        still, beside = rng.chisquare(degrees, trials) / variance, rng.chisquare(rest, trials) / variance
+        margins = margin / np.sqrt(variance)
+        enough = margins >= detectable_shift(degrees, 0.8, 1.0 - level, noise)
+        sizes = np.geomspace(margins[enough].min(), margins[enough].max(), 3000)
+        limits = np.interp(margins, sizes, EquivalenceTest(sizes, degrees, 0.05, noise)._limits(sizes))
+        quiet = (still <= critical_value(degrees, level, noise)) & (beside <= critical_value(rest, level, noise))
+        believed = (enough & quiet & (still <= limits)).mean()
+        expected = Situation(np.array([margin]), degrees, level, 0.05, rest, 0.8, noise).equivalent(1.0)
+        assert abs(believed - expected) < Z_LIMIT * math.sqrt(expected * (1.0 - expected) / trials)
+
     @pytest.mark.parametrize("effect", [0.05, 0.3, 2.0])
     def test_equivalence_in_closed_form(self, effect):
         # Two one-sided tests accept |z| <= Delta - z(0.95): with probability 0.8 when it is z(0.9).
         expected = math.ceil(((stats.norm.isf(0.05) + stats.norm.isf(0.1)) / effect) ** 2)
-        situation = Situation(np.array([effect]), 1, 0.05, 0.05, 0.0, 0.8)
+        situation = Situation(np.array([effect]), 1, 0.05, 0.05, 0, 0.8)
         assert Repeats(1.0, 1, 0.0).needed(situation, situation.factor_needed()) == expected
 
     @pytest.mark.parametrize("degrees", [1, 6])
     @pytest.mark.parametrize("noise", [0, 9])
     def test_it_suffices_and_one_less_does_not(self, degrees, noise):
-        situation = Situation(np.array([0.31]), degrees, 0.025, 0.05, 0.025, 0.8)
+        situation = Situation(np.array([0.31]), degrees, 0.025, 0.05, 8, 0.8)
         repeats = Repeats(1.0, 1, 0.0, degrees_each=noise)
         count = repeats.needed(situation, situation.factor_needed())
         assert repeats._suffices(situation, count)
         assert not repeats._suffices(situation, count - 1)
 
     def test_correlated_repeats_saturate(self):
-        situation = Situation(np.array([1.0]), 1, 0.05, 0.05, 0.0, 0.8)
+        situation = Situation(np.array([1.0]), 1, 0.05, 0.05, 0, 0.8)
         factor = situation.factor_needed()
         assert Repeats(1.0, 1, 1.001 / factor**2).needed(situation, factor) is None
         count = Repeats(1.0, 1, 0.999 / factor**2).needed(situation, factor)
         assert Repeats(1.0, 1, 0.999 / factor**2).variance_at(count) <= 1.0 / factor**2
 
     def test_what_is_impossible_is_no_number(self):
-        unseen = Situation(np.array([0.0]), 1, 0.05, 0.05, 0.0, 0.8)
+        unseen = Situation(np.array([0.0]), 1, 0.05, 0.05, 0, 0.8)
         assert unseen.factor_needed() == math.inf
-        too_much = Situation(np.array([1.0]), 1, 0.05, 0.05, 0.0, 0.96)
+        too_much = Situation(np.array([1.0]), 1, 0.05, 0.05, 0, 0.96)
         assert too_much.factor_needed() == math.inf
-        tiny = Situation(np.array([1e-9]), 1, 0.05, 0.05, 0.0, 0.8)
+        tiny = Situation(np.array([1e-9]), 1, 0.05, 0.05, 0, 0.8)
         assert Repeats(1.0, 1, 0.0).needed(tiny, tiny.factor_needed()) is None
         assert tiny.factor_needed() ** 2 > MOST_REPEATS
 
@@ -155,6 +173,43 @@ class TestEquivalence:
     def test_the_limit_has_the_level_for_its_p_value(self, degrees, noise, members):
         test = EquivalenceTest(np.linspace(8.0, 15.0, members), degrees, 0.05, noise)
         assert test.p_value(test.limit) == pytest.approx(0.05, abs=1e-9)
+
+    @pytest.mark.parametrize("degrees", [2, 500])
+    @pytest.mark.parametrize("margin", [1e4, 1e6, 1e9, 1e100])
+    def test_far_from_the_noise_it_is_the_normal_test(self, degrees, margin):
+        # The series of the noncentral chi-square took 40 s at a margin of 1e9, and gave NaN from 1e6 on.
+        test = EquivalenceTest(np.array([margin]), degrees, 0.05)
+        center = margin + (degrees - 1) / (2.0 * margin)
+        assert math.sqrt(test.limit) == pytest.approx(center - stats.norm.isf(0.05), abs=1e-4, rel=4e-16)
+        for beyond in (-3.0, 0.0, 2.0):
+            expected = stats.norm.cdf(beyond) if margin < 1e10 else 0.5
+            found = test.p_value(np.square(np.float64(center + beyond)))
+            assert found == pytest.approx(expected, rel=2e-4) if margin < 1e8 else 0.0 <= found <= 1.0
+
+    def test_the_normal_test_takes_over_without_a_step(self):
+        for degrees in (2, 500):
+            at = 1e9 * np.array([1.0 - 1e-12, 1.0 + 1e-12])
+            statistic = math.sqrt(1e9) - 2.0
+            found = probability_below(statistic**2, degrees, at)
+            assert found[1] == pytest.approx(found[0], rel=1e-5)
+            limits = np.sqrt(quantile(0.05, degrees, at))
+            assert limits[1] - limits[0] == pytest.approx(0.0, abs=1e-5)
+
+    @pytest.mark.parametrize("noise", [3.0, math.inf])
+    @pytest.mark.parametrize("degrees", [1, 2])
+    def test_a_share_of_infinite_shifts(self, degrees, noise):
+        # As large as the confidence level it rejects by itself: the search for a limit did not end.
+        for infinite, unlimited in ((474, False), (475, True), (476, True)):
+            shifts = np.r_[np.full(500 - infinite, 4.0), np.full(infinite, math.inf)]
+            test = EquivalenceTest(shifts, degrees, 1.0 - 0.95, noise)
+            assert math.isinf(test.limit) is unlimited
+            assert unlimited or test.p_value(test.limit) == pytest.approx(0.05, rel=1e-9)
+
+    @pytest.mark.parametrize("noise", [3.0, math.inf])
+    @pytest.mark.parametrize("degrees", [1, 2])
+    def test_members_many_decades_apart(self, degrees, noise):
+        test = EquivalenceTest(np.array([1e100, 1e120]), degrees, 0.4, noise)
+        assert test.limit == pytest.approx(1e200, rel=1e-9)
 
     def test_no_margin_rejects_nothing(self):
         assert EquivalenceTest(np.array([0.0]), 3, 0.05).p_value(0.0) == 1.0
