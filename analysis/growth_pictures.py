@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import estim
-from analysis.growth import many_unknowns, of_one, one_unknown, windows
+from analysis.growth_fits import many_unknowns, of_one, one_unknown, windows
 from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure
 
 if TYPE_CHECKING:

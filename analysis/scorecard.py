@@ -9,7 +9,7 @@ from typing import Any
 import mpmath
 
 import estim
-from analysis import contact_orders, growth, recovery, spectrum
+from analysis import contact_orders, growth, growth_fits, recovery, spectrum
 from estim.html import STYLE, inline_svg
 from estim.spectra.contact import ContactSlopes
 
@@ -107,11 +107,11 @@ def table(studies: dict[str, dict[str, Any]]) -> str:
         lines += textwrap.wrap(row.why, 100, initial_indent="      ", subsequent_indent="      ")
     same = sum(row.same for row in found)
     lines += ["", f"{same} of {len(found)} figures are the same at the digits printed."]
-    lines += [f"{one.study}: {_said(one)}" for one in growth.linear_regimes(studies["growth"])]
+    lines += [f"{one.study}: {_said(one)}" for one in growth_fits.linear_regimes(studies["growth"])]
     return "\n".join(lines)
 
 
-def _said(one: growth.Linear) -> str:
+def _said(one: growth_fits.Linear) -> str:
     verdict = "agrees with 1/s" if one.agrees else "DEPARTS from 1/s" if one.compared else "no level is linear"
     return f"{verdict}, {one.compared} comparisons, worst {one.worst:.2f} standard errors"
 
@@ -125,7 +125,7 @@ def write_page(studies: dict[str, dict[str, Any]], target: Path) -> None:
     )
     items = "".join(
         f"<li>{html.escape(one.study)}: {html.escape(_said(one))}</li>"
-        for one in growth.linear_regimes(studies["growth"])
+        for one in growth_fits.linear_regimes(studies["growth"])
     )
     pictures = "".join(
         f"<h2>{html.escape(TITLES[name])}</h2>{inline_svg(module.draw(studies[name]))}"

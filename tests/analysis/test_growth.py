@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from analysis import growth as analysis
+from analysis import growth_fits as fits
 from sims import growth as sims
 
 
@@ -20,7 +21,7 @@ def study():
 def test_a_line_in_logs_is_fitted_exactly_with_its_known_error():
     sigma = np.geomspace(1e-3, 1.0, 5)
     rmse = 3.0 * sigma**0.4
-    found = analysis.fitted_exponent(sigma, rmse, 0.01 * rmse)
+    found = fits.fitted_exponent(sigma, rmse, 0.01 * rmse)
     logs = np.log(sigma) - np.log(sigma).mean()
     half = 1.959963985 * 0.01 / np.sqrt(np.sum(logs**2))
     assert found.value == pytest.approx(0.4, abs=1e-12)
@@ -33,16 +34,16 @@ def test_a_line_in_logs_is_fitted_exactly_with_its_known_error():
 
 
 def test_intervals_cover_as_stated(study):
-    found = analysis.coverage(study)
+    found = fits.coverage(study)
     assert [row[0] for row in found] == ["linear", "theta^2", "theta^3", "clipped"]
     np.testing.assert_allclose([row[1] for row in found[:3]], [1.0, 1.0 / 2.0, 1.0 / 3.0], atol=1e-6)
     assert 0.2 < found[3][1] < 0.9  # between the linear regime and the plateau
-    assert all(analysis.coverage_as_stated(share, count) for *_, share, count in found)
-    assert not analysis.coverage_as_stated(0.85, 400)
+    assert all(fits.coverage_as_stated(share, count) for *_, share, count in found)
+    assert not fits.coverage_as_stated(0.85, 400)
 
 
 def test_every_study_agrees_where_theory_says_linear(study):
-    found = analysis.linear_regimes(study)
+    found = fits.linear_regimes(study)
     assert [one.study for one in found] == [
         "chain of depth 2", "chain of depth 3", "chain of depth 4", "three exponentials", "matrix fixture at scale 1",
     ]  # fmt: skip
@@ -54,15 +55,15 @@ def test_a_departure_is_seen(study):
     wrong = json.loads(json.dumps(study))
     level = wrong["matrices"][0]["levels"][0]
     level["rmse"][7] *= 2.0
-    assert not analysis.linear_regimes(wrong)[-1].agrees
+    assert not fits.linear_regimes(wrong)[-1].agrees
     assert "DEPARTS" in analysis.table(wrong)
 
 
 def test_exponents_hold_the_exact_ones(study):
-    held, total = analysis.exponents_held(study)
+    held, total = fits.exponents_held(study)
     assert total == 17
     assert held >= 13  # 17 intervals of 95 %: fewer than 13 has probability 2e-4
-    assert analysis.exponents_held(study, together=True)[0] >= 16  # two misses: about 1e-3
+    assert fits.exponents_held(study, together=True)[0] >= 16  # two misses: about 1e-3
 
 
 def test_table_and_one_page_of_pictures(study):
