@@ -15,6 +15,8 @@ Array = npt.NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 
+#: Standard deviations that change no bit of a probability; the noncentral F of the squares of less is no number.
+NOTHING = 1e-20
 #: So many standard deviations beyond the critical value the power is 1 to the last bit.
 _CERTAIN = 1e3
 #: Beyond it no root is sought.
@@ -52,8 +54,8 @@ def change_powers(shifts: Array, degrees: int, level: float, noise_degrees: floa
     if degrees == 0:
         return np.where(np.isinf(shifts), 1.0, 0.0)
     critical = critical_value(degrees, level, noise_degrees)
-    power = np.where(shifts > 0.0, 1.0, level)
-    within = (shifts > 0.0) & (shifts <= _CERTAIN + 2.0 * math.sqrt(critical))
+    power = np.where(shifts > NOTHING, 1.0, level)
+    within = (shifts > NOTHING) & (shifts <= _CERTAIN + 2.0 * math.sqrt(critical))
     squares = np.square(shifts[within])
     if math.isinf(noise_degrees):
         power[within] = stats.ncx2.sf(critical, degrees, squares)

@@ -142,7 +142,7 @@ class EquivalenceTest:
         """Return up to which estimated variance anything is equivalent: with one degree the limit has an end."""
         from scipy import stats
 
-        if self.degrees > 1 or len(self.shifts) > 1:
+        if self.degrees > 1 or len(self.shifts) > 1 or self.level >= 0.5:
             return high
         return min(high, min(float(self.shifts[0] / stats.t.isf(self.level, self.noise_degrees)), _LONGEST) ** 2)
 

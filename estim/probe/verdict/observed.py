@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.planning import Repeats
 
 if TYPE_CHECKING:
@@ -181,9 +182,10 @@ def _scatter(found: "Sensitivity", sides: list[Side], degrees: int) -> tuple[flo
     if found.repeat_correlation == 1.0:
         msg = "repeats with repeat_correlation 1 are all alike: their scatter says nothing of the noise"
         raise ValueError(msg)
-    total = math.fsum(float(np.square(whiten(found, (side.rows - side.mean).T)).sum()) for side in sides)
-    total *= _variance_of_mean(found, found.repeats) / (1.0 - found.repeat_correlation)
-    scale = math.sqrt(total / degrees)
+    scatter = np.concatenate([whiten(found, (side.rows - side.mean).T).ravel() for side in sides])
+    length = float(norms_of(scatter[:, None])[0])  # its square may be beyond the float range
+    scale = length * math.sqrt(_variance_of_mean(found, found.repeats) / (1.0 - found.repeat_correlation) / degrees)
+    total = scale * scale * degrees
     tail = min(stats.chi2.sf(total, degrees), stats.chi2.cdf(total, degrees))
     if tail > 0.5 * _SUSPECT:
         return scale, ()

@@ -105,8 +105,9 @@ class Situation:
     def _short(self) -> "Situation":
         if len(self.shifts) <= _QUANTILES:
             return self
+        # Members themselves: between infinite ones there is nothing to interpolate.
         at = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-        return replace(self, shifts=np.quantile(self.shifts, at))
+        return replace(self, shifts=np.quantile(self.shifts, at, method="inverted_cdf"))
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure, plain
+from estim.probe.verdict.change import NOTHING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,8 +82,8 @@ def _density(length: Array, shifts: Array, result: "Verdict") -> Array:
     total = np.zeros_like(length)
     for shift in shown:
         if math.isinf(result.noise_degrees):
-            total += stats.ncx2.pdf(squares, degrees, shift**2) if shift else stats.chi2.pdf(squares, degrees)
-        elif shift:
+            total += stats.ncx2.pdf(squares, degrees, shift**2) if shift > NOTHING else stats.chi2.pdf(squares, degrees)
+        elif shift > NOTHING:
             total += stats.ncf.pdf(squares / degrees, degrees, result.noise_degrees, shift**2) / degrees
         else:
             total += stats.f.pdf(squares / degrees, degrees, result.noise_degrees) / degrees

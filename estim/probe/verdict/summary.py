@@ -56,6 +56,8 @@ def _noise(result: "Verdict") -> str:
 def _shift(result: "Verdict") -> str:
     if len(result.shifts) == 1:
         return f"{number(result.smallest_shift)} standard deviations"
+    if np.isinf(result.shifts).all():
+        return "inf standard deviations"
     low, middle, high = (number(float(value)) for value in np.quantile(result.shifts, [0.05, 0.5, 0.95]))
     return f"{middle} standard deviations, half the time less; 5 % to 95 %: {low} to {high}"
 

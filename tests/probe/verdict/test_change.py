@@ -51,6 +51,12 @@ class TestPower:
             expected = [FTestPower().power(size, noise, degrees, 0.05) for size in effect]
             np.testing.assert_allclose(change_powers(SHIFTS, degrees, 0.05, noise), expected, atol=PROMISED)
 
+    def test_a_change_that_moves_nothing_has_the_level(self):
+        # The noncentral F gave level - 1 for noncentralities below 1e-200.
+        for noise in (1.0, 2.0, math.inf):
+            powers = change_powers(np.array([0.0, 1e-160, 1e-100, 1e-15]), 1, 0.1, noise)
+            np.testing.assert_allclose(powers, 0.1, rtol=1e-12)
+
     def test_far_tails_keep_their_digits(self):
         expected = mpmath.gammainc(mpmath.mpf(7) / 2, 300, regularized=True)
         assert change_p_value(600.0, 7) == pytest.approx(float(expected), rel=PROMISED, abs=0.0)

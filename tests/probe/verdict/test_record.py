@@ -12,6 +12,7 @@ from scipy import stats
 import estim
 from estim import AnyChange, Outcome, Sensitivity
 from estim.attention import Layer, Network
+from estim.probe.verdict.change import detectable_shift
 from estim.probe.verdict.observed import observe
 
 #: Standard errors allowed between a frequency and its probability: false alarm 6.3e-5 a comparison.
@@ -137,6 +138,31 @@ class TestOutcome:
         found = Sensitivity.from_jacobian(np.eye(2), [[1.0, 1.0], [1.0, 1.0]])
         assert found.judge([0.3, 0.3], smallest_change=[5.0, 5.0]).outcome is Outcome.EQUIVALENT
         assert found.judge([0.3, 0.4], smallest_change=[5.0, 5.0]).outcome is Outcome.CHANGED
+
+    def test_random_changes_seen_without_noise(self):
+        # Between infinite shifts there is nothing to interpolate: no number of repeats was said to help.
+        found = Sensitivity.from_jacobian(np.eye(3), [0.0, 1.0, 1.0])
+        verdict = found.judge([0.0, 0.1, 0.2], smallest_change=AnyChange(0.1, relative=False, case="typical"), rng=0)
+        assert verdict.outcome is Outcome.EQUIVALENT
+        assert (verdict.repeats_needed, verdict.sigma_factor, verdict.detectable_factor) == (1, math.inf, 0.0)
+        assert "nan" not in verdict.summary().as_text()
+
+    def test_a_confidence_level_of_one_half(self):
+        # There the t quantile of the equivalence test is 0.
+        after = np.array([[0.3], [-0.2], [0.1]])
+        found = Sensitivity.from_jacobian([[1.0]], 1.0)
+        verdict = found.judge(
+            (np.zeros(1), after), smallest_change=3.0, absolute_sigma=False, confidence_level=0.5, power=0.6
+        )
+        rng = np.random.default_rng(11)
+        variance = rng.chisquare(2, 100_000) / 2
+        length, margins = (
+            np.abs(rng.standard_normal(100_000)) / np.sqrt(variance),
+            verdict.shifts[0] / np.sqrt(variance),
+        )
+        enough = margins >= detectable_shift(1, 0.6, 0.5, 2.0)
+        believed = (enough & (length <= margins) & (length**2 <= verdict.critical_value)).mean()
+        assert abs(verdict.equivalence_probability - believed) < Z_LIMIT * math.sqrt(0.25 / 100_000)
 
 
 class TestWhatIsNotSeen:
@@ -291,6 +317,14 @@ class TestRates:
 
 
 class TestNoise:
+    def test_noise_far_beyond_sigma_is_estimated(self):
+        # Its square is beyond the float range.
+        found = Sensitivity.from_jacobian([[1.0], [0.0]], 1e-200)
+        after = np.array([[1.0, 2.0], [3.0, 0.0]])
+        verdict = found.judge((np.zeros(2), after), smallest_change=100.0, absolute_sigma=False)
+        assert verdict.noise_scale == pytest.approx(math.sqrt(2.0) * 1e200)
+        assert verdict.statistic == pytest.approx(4.0)  # 2, over a variance of 2 / 2 repeats
+
     def test_one_reading_with_repeats_is_the_two_sample_t_test(self):
         rng = np.random.default_rng(2)
         before, after = rng.normal(0.0, 1.0, (7, 1)), rng.normal(0.8, 1.0, (5, 1))
