@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.directions.condensed import Condensed
+from estim.probe.directions.factored import ROUNDING
+from estim.probe.directions.noise import norms_of
 from estim.probe.directions.proven import gauge_within
 from estim.probe.directions.resolve import Directions, resolve
 
@@ -111,26 +113,48 @@ def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) ->
 
     Nothing for a group of all parameters.
     """
-    label = np.array(groups, dtype=object)
+    floors = _floors_alone(condensed)
     rows = {}
-    for name in dict.fromkeys(groups):
-        member = label == name
-        if not member.all():
-            within = gauge_within(gauge, member)
+    for name, places in _places(groups).items():
+        if len(places) == len(groups):
+            continue
+        member = np.zeros(len(groups), dtype=bool)
+        member[places] = True
+        within = gauge_within(gauge, member)
+        if len(places) == 1:  # nothing to decompose
+            floor = floors[places[0]]
+            rows[name] = (1, int(floor < np.inf), floor, floor, len(within))
+        else:
             rows[name] = _row(resolve(condensed.columns(member), within), len(within))
     return rows
+
+
+def _floors_alone(condensed: Condensed) -> Array:
+    """Return the floor of each parameter, all others held fixed; infinite where its column is lost in its error."""
+    noisy, known = norms_of(condensed.noisy), norms_of(condensed.noiseless)
+    with np.errstate(divide="ignore"):
+        floors = np.where(noisy * (1.0 - ROUNDING) > condensed.slack, 1.0 / noisy, np.inf)
+    return np.where(known * (1.0 - ROUNDING) > condensed.noiseless_slack, 0.0, floors)
 
 
 def group_table(
     alone: dict[str, tuple[float, ...]], groups: tuple[str, ...], gauge: Array, whole: Directions
 ) -> tuple[tuple[str, ...], Array]:
     """Return the names of the groups, and what is seen of each alone with its share in the directions of all."""
-    names = tuple(dict.fromkeys(groups))
-    label = np.array(groups, dtype=object)
+    places = _places(groups)
     along = whole.scaled_directions[: whole.rank]
     weight = np.einsum("ij,ij->j", along, along) / max(whole.rank, 1)
-    rows = alone or {name: _row(whole, len(gauge)) for name in names}
-    return names, np.array([(*rows[name][:4], weight[label == name].sum(), *rows[name][4:]) for name in names])
+    rows = alone or {name: _row(whole, len(gauge)) for name in places}
+    table = [(*rows[name][:4], weight[places[name]].sum(), *rows[name][4:]) for name in places]
+    return tuple(places), np.array(table)
+
+
+def _places(groups: tuple[str, ...]) -> dict[str, list[int]]:
+    """Return the places of each group's parameters."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(groups):
+        places.setdefault(name, []).append(place)
+    return places
 
 
 def _row(found: Directions, inside: int) -> tuple[float, ...]:

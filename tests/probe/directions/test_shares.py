@@ -148,3 +148,18 @@ def test_the_record_holds_no_share_of_every_reading():
     assert "input_share" not in found.to_dict()
     assert held < 2 * 50 * 7
     np.testing.assert_allclose(found.input_share, np.square(found.readout), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.1, [0.0, 0.1, 0.2, 0.1, 0.3, 0.0]])
+def test_a_group_of_one_parameter_is_what_its_column_alone_is(sigma):
+    """Columns in order: seen, known without noise if a reading is, within its error, zero."""
+    jacobian = np.random.default_rng(3).normal(size=(6, 4)) * [1.0, 1e12, 1.0, 0.0]
+    jacobian[[0, 5], 0] = 0.0
+    error = 1e-9 * np.abs(jacobian)
+    error[:, 2] = 10.0 * np.abs(jacobian[:, 2])
+    columns = list("abcd")
+    found = estim.Sensitivity.from_jacobian(jacobian, sigma, jac_error=error, names=columns, groups=columns)
+    for j, name in enumerate(columns):
+        alone = estim.Sensitivity.from_jacobian(jacobian[:, [j]], sigma, jac_error=error[:, [j]])
+        assert found.by_group()["seen"][name] == alone.resolved == (j < 2)
+        np.testing.assert_allclose(found.by_group()["best_floor"][name], alone.standard_errors[0], rtol=1e-14)
