@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from estim.probe.arguments import real_number
 from estim.probe.verdict.judge import check_power, judge
-from estim.probe.verdict.margin import Margin, margin_of, uncertain
+from estim.probe.verdict.margin import Margin, margin_of
+from estim.probe.verdict.moved import uncertain
 from estim.probe.verdict.observed import noise_factor, observe
 from estim.probe.verdict.record import Outcome, Verdict
 from estim.probe.verdict.statistic import (

@@ -89,6 +89,33 @@ def least(matrix: Array, inverse: Array | None = None) -> tuple[float, Array]:
     return float(found.values[-1]), np.asarray(found.right[-1])
 
 
+def most_doubt(value: float, moved: Array, scaled: Array, resolution: float) -> float:
+    """Return by how much, at most, the Jacobian's own error lessens the least that changes of a set move.
+
+    By it one change moves the readings less by up to the resolution times its size in parameters of equal effect, so
+    all of them by up to that of the largest; and each by up to the resolution over what it moves for each of that size,
+    in parts of what it moves.
+
+    Parameters
+    ----------
+    value : float
+        What the hardest change moves.
+    moved : ndarray, shape (directions, dimension)
+        What coordinates move.
+    scaled : ndarray, shape (members, dimension) or (dimension,)
+        The coordinates in parameters of equal effect; one number a coordinate where each is a parameter.
+    resolution : float
+    """
+    if scaled.ndim == 1:
+        weakest = least(moved / scaled)[0]
+        largest = float(np.abs(scaled).max())
+    else:
+        triangle = np.linalg.qr(scaled, mode="r")
+        weakest = least(np.linalg.solve(triangle.T, moved.T).T)[0]
+        largest = float(np.linalg.norm(scaled, 2))
+    return min(resolution * largest, value * resolution / weakest if weakest > 0.0 else np.inf)
+
+
 def _inverse_triangle(matrix: Array) -> Array:
     """Return the inverse of R in the QR factorisation; of infinities where there is none."""
     from scipy.linalg import lapack

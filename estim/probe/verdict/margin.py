@@ -10,19 +10,22 @@ import numpy.typing as npt
 from estim.probe.arguments import real_number
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.any_change import AnyChange
-from estim.probe.verdict.hardest import Coordinates, coordinates, least, modulo
+from estim.probe.verdict.hardest import coordinates, least, modulo
 from estim.probe.verdict.hidden import INSIDE, phrases, rows_of, span, unseen_of
+from estim.probe.verdict.moved import (
+    NOTABLE,
+    doubt_of_set,
+    inverse_of,
+    moved_by,
+    random_shifts,
+    uncertain,
+    without_known,
+)
 
 if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
-
-#: Random directions drawn for a typical change.
-DIRECTIONS = 500
-# Part of a shift that its doubt must exceed to be worth a note.
-_NOTABLE = 0.01
-_ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Margin:
     single: bool = False
     """Whether it is one change, not the hardest or all of a set."""
     doubt: float = 0.0
-    """How far the Jacobian's own error may move the readings along the change, in the same standard deviations."""
+    """How far the Jacobian's own error may move the readings along the change, or at most along a random one, in the
+    same standard deviations."""
 
     def in_units_of(self, noise: float) -> "Margin":
         """Return the same in other standard deviations."""
@@ -59,12 +63,18 @@ class Margin:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is said of a shift that is known roughly."""
-        if self.doubt <= _NOTABLE * float(self.shifts[0]) or not self.shifts.any():
+        middle = float(np.median(self.shifts))
+        if self.doubt <= NOTABLE * middle or not self.shifts.any():
             return ()
-        least, most = self.shifts[0], self.shifts[0] + 2.0 * self.doubt
+        if len(self.shifts) > 1:
+            return (
+                "By the error of the Jacobian, random changes move the readings by up to "
+                f"{2.0 * self.doubt:.3g} standard deviations more than is counted; better derivatives narrow that.",
+            )
         return (
             "By the error of the Jacobian, the smallest change moves the readings by anything between "
-            f"{least:.3g} and {most:.3g} standard deviations; the least is counted; better derivatives narrow that.",
+            f"{middle:.3g} and {middle + 2.0 * self.doubt:.3g} standard deviations; the least is counted; better "
+            "derivatives narrow that.",
         )
 
 
@@ -195,7 +205,8 @@ def _of_set(
     if not where.dimension:
         return Margin(words, np.zeros(1), None, gauge=True)
     if rng is not None:
-        return Margin(words, _random_shifts(found, where, size, rng), None)
+        shifts, doubt = random_shifts(found, where, size, rng)
+        return Margin(words, shifts, None, doubt=doubt)
     unseen, null = unseen_of(found, members)
     if len(unseen):
         hardest = unseen[0] / float(np.linalg.norm(_measured(norm, unseen[0])))
@@ -203,14 +214,14 @@ def _of_set(
         return Margin(
             words, np.zeros(1), size * hardest, phrases(found, unseen), null > 0, len(unseen) > null, beyond
         )  # fmt: skip
-    matrix, known = _moved(found, where)
-    basis = _without_known(known) if len(known) else None
+    matrix, known = moved_by(found, where)
+    basis = without_known(known) if len(known) else None
     if basis is not None and not basis.shape[1]:
         return Margin(words, np.array([np.inf]), None)
-    inverse = _inverse(found, where) if basis is None else None
+    inverse = inverse_of(found, where) if basis is None else None
     value, vector = least(matrix if basis is None else matrix @ basis, inverse)
     change = size * where.change(vector if basis is None else basis @ vector, len(members))
-    doubt = uncertain(found, change)
+    doubt = size * doubt_of_set(found, where, matrix, basis, value)
     if size * value <= doubt:
         return Margin(words, np.zeros(1), change, phrases(found, (change * found.scale)[None, :]), unresolved=True)
     from estim.probe.words import phrase
@@ -221,53 +232,5 @@ def _of_set(
     return Margin(words, np.array([size * value - doubt]), change, hardest=hardest, doubt=doubt)
 
 
-def uncertain(found: "Sensitivity", change: Array) -> float:
-    """Return what the Jacobian's own error may move along a change: no shift to count on."""
-    length = float(norms_of((found.scale * change)[:, None])[0])
-    return found.resolution * length if np.isfinite(found.resolution) else np.inf
-
-
 def _measured(norm: Array, change: Array) -> Array:
     return norm * change if norm.ndim == 1 else norm @ change
-
-
-def _moved(found: "Sensitivity", where: Coordinates) -> tuple[Array, Array]:
-    """Return what coordinates move, noisy directions (in standard deviations) and those known without noise."""
-    resolved = found.resolved
-    along = where.moved(found.scaled_directions[:resolved] * found.scale)
-    values = found.scaled_singular_values[:resolved]
-    known = np.isinf(values)
-    if not known.any():
-        along *= values[:, None]
-        return along, along[:0]
-    return values[~known, None] * along[~known], along[known]
-
-
-def _inverse(found: "Sensitivity", where: Coordinates) -> Array | None:
-    """Return the inverse of what coordinates move, where all parameters change and all directions are resolved."""
-    count = len(found.names)
-    if not found.resolved == where.dimension == count or where.to_change.ndim == 2:
-        return None
-    directions = found.scaled_directions / found.scaled_singular_values[:, None]
-    return np.asarray(directions.T / (found.scale[where.members] * where.to_change)[:, None])
-
-
-def _without_known(known: Array) -> Array:
-    """Return an orthonormal basis of the coordinates that move nothing known without noise."""
-    sizes = norms_of(known.T)
-    rows = known[sizes > 0.0] / sizes[sizes > 0.0, None]
-    if not len(rows):
-        return np.eye(known.shape[1])
-    _, values, right = np.linalg.svd(rows)
-    return np.asarray(right[int(np.count_nonzero(values > _ROUNDING * len(rows))) :].T)
-
-
-def _random_shifts(found: "Sensitivity", where: Coordinates, size: float, rng: np.random.Generator) -> Array:
-    """Return the shifts of random directions, uniform on the unit sphere of the norm, ascending."""
-    drawn = rng.standard_normal((where.dimension, DIRECTIONS))
-    drawn /= np.linalg.norm(drawn, axis=0)
-    matrix, known = _moved(found, where)
-    shifts = size * norms_of(matrix @ drawn)
-    if len(known) and np.abs(known).max() > _ROUNDING:
-        shifts[:] = np.inf
-    return np.sort(shifts)

@@ -263,6 +263,36 @@ class TestJacobianKnownRoughly:
                 moved = np.linalg.norm(true @ smallest) if np.ndim(smallest) else np.linalg.svd(true)[1][-1]
                 assert margin.shifts[0] < moved / 0.1
 
+    def test_another_change_may_become_the_hardest(self):
+        # a1 - a2 is known to a tenth of what b is: with this error it moves 2.6, not b's 3.3, which alone was counted.
+        jacobian = np.array([[1000.0, 1000.0, 0.0], [0.0, 1.7, 0.0], [0.0, 0.0, 1.0]])
+        error = 0.3 * np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1e-3]])
+        found = estim.Sensitivity.from_jacobian(jacobian, 0.3, jac_error=error, names=["a1", "a2", "b"])
+        signs = np.array([[1, 1, 0], [1, -1, 0], [0, 0, 1]])
+        possible = np.linalg.svd(jacobian + error * signs)[1][-1] / 0.3
+        assert possible < 2.7
+        verdict = found.judge(np.zeros(3), smallest_change=1.0)
+        assert 1.0 < verdict.smallest_shift < possible
+        assert verdict.outcome is Outcome.BLIND
+
+    @pytest.mark.parametrize("names", [["a.x", "a.y", "b"], ["a.x", "b", "a.y"]])
+    def test_sets_of_a_group_and_random_ones(self, names):
+        rng = np.random.default_rng(1)
+        jacobian, error = rng.standard_normal((6, 3)) * [1.0, 10.0, 100.0], 0.05
+        found = estim.Sensitivity.from_jacobian(
+            jacobian, 0.1, jac_error=error, names=names, groups=[name[0] for name in names]
+        )
+        members = [name.startswith("a") for name in names]
+        worst = margin_of(found, AnyChange(1.0, group="a", relative=False), rng)
+        typical = AnyChange(1.0, relative=False, case="typical")
+        counted, drawn = (shifts(record, typical, 5) for record in (found, Sensitivity.from_jacobian(jacobian, 0.1)))
+        assert (counted < drawn).all()
+        for _ in range(50):
+            true = jacobian + error * rng.choice([-1.0, 1.0], jacobian.shape)
+            assert worst.shifts[0] < np.linalg.svd(true[:, members])[1][-1] / 0.1
+            assert (counted < shifts(Sensitivity.from_jacobian(true, 0.1), typical, 5)).all()
+        assert any("random changes move" in note for note in margin_of(found, typical, rng).notes)
+
     def test_a_rule_counts_the_least_and_says_what_it_simulated(self):
         found = estim.Sensitivity.from_jacobian(np.diag([10.0, 1.0]), 1.0, jac_error=0.05)
         change = np.array([1.0, 0.0])

@@ -1,0 +1,89 @@
+"""What the changes of a set move, and how much of that the Jacobian's own error may have added."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.directions.noise import norms_of
+from estim.probe.verdict.hardest import Coordinates, most_doubt
+
+if TYPE_CHECKING:
+    from estim.probe.record import Sensitivity
+
+Array = npt.NDArray[np.float64]
+
+#: Random directions drawn for a typical change.
+DIRECTIONS = 500
+#: Part of a shift that its doubt must exceed to be worth a note, or a closer look.
+NOTABLE = 0.01
+_ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
+
+
+def uncertain(found: "Sensitivity", change: Array) -> float:
+    """Return what the Jacobian's own error may move along a change: no shift to count on."""
+    length = float(norms_of((found.scale * change)[:, None])[0])
+    return found.resolution * length if np.isfinite(found.resolution) else np.inf
+
+
+def doubt_of_set(found: "Sensitivity", where: Coordinates, matrix: Array, basis: Array | None, value: float) -> float:
+    """Return how much less the Jacobian's own error lets changes move: not the hardest alone, another may become it."""
+    if not np.isfinite(found.resolution):
+        return np.inf
+    seen = found.scaled_singular_values[: found.resolved]
+    part = found.resolution / float(seen.min())
+    if part <= NOTABLE:
+        return part * value
+    scale = found.scale[where.members]
+    scaled = scale * where.to_change if where.to_change.ndim == 1 else scale[:, None] * where.to_change
+    if basis is None:
+        return most_doubt(value, matrix, scaled, found.resolution)
+    scaled = np.diag(scaled) if scaled.ndim == 1 else scaled
+    return most_doubt(value, matrix @ basis, scaled @ basis, found.resolution)
+
+
+def moved_by(found: "Sensitivity", where: Coordinates) -> tuple[Array, Array]:
+    """Return what coordinates move, noisy directions (in standard deviations) and those known without noise."""
+    resolved = found.resolved
+    along = where.moved(found.scaled_directions[:resolved] * found.scale)
+    values = found.scaled_singular_values[:resolved]
+    known = np.isinf(values)
+    if not known.any():
+        along *= values[:, None]
+        return along, along[:0]
+    return values[~known, None] * along[~known], along[known]
+
+
+def inverse_of(found: "Sensitivity", where: Coordinates) -> Array | None:
+    """Return the inverse of what coordinates move, where all parameters change and all directions are resolved."""
+    count = len(found.names)
+    if not found.resolved == where.dimension == count or where.to_change.ndim == 2:
+        return None
+    directions = found.scaled_directions / found.scaled_singular_values[:, None]
+    return np.asarray(directions.T / (found.scale[where.members] * where.to_change)[:, None])
+
+
+def without_known(known: Array) -> Array:
+    """Return an orthonormal basis of the coordinates that move nothing known without noise."""
+    sizes = norms_of(known.T)
+    rows = known[sizes > 0.0] / sizes[sizes > 0.0, None]
+    if not len(rows):
+        return np.eye(known.shape[1])
+    _, values, right = np.linalg.svd(rows)
+    return np.asarray(right[int(np.count_nonzero(values > _ROUNDING * len(rows))) :].T)
+
+
+def random_shifts(
+    found: "Sensitivity", where: Coordinates, size: float, rng: np.random.Generator
+) -> tuple[Array, float]:
+    """Return the shifts of random directions, uniform on the unit sphere of the norm, ascending, and the most doubt."""
+    drawn = rng.standard_normal((where.dimension, DIRECTIONS))
+    drawn /= np.linalg.norm(drawn, axis=0)
+    matrix, known = moved_by(found, where)
+    shifts = size * norms_of(matrix @ drawn)
+    if len(known) and np.abs(known).max() > _ROUNDING:
+        return np.full(DIRECTIONS, np.inf), 0.0
+    changes = where.to_change[:, None] * drawn if where.to_change.ndim == 1 else where.to_change @ drawn
+    doubts = size * norms_of(found.scale[where.members, None] * changes)
+    doubts = found.resolution * doubts if np.isfinite(found.resolution) else np.full(DIRECTIONS, np.inf)
+    return np.sort(np.maximum(shifts - doubts, 0.0)), float(doubts.max())
