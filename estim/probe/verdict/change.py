@@ -17,6 +17,8 @@ EPS = float(np.finfo(np.float64).eps)
 
 #: Standard deviations that change no bit of a probability; the noncentral F of the squares of less is no number.
 NOTHING = 1e-20
+# Beyond it the series of the noncentral F ends too early.
+_FAR = 3e4
 #: So many standard deviations beyond the critical value the power is 1 to the last bit.
 _CERTAIN = 1e3
 #: Beyond it no root is sought.
@@ -59,8 +61,12 @@ def change_powers(shifts: Array, degrees: int, level: float, noise_degrees: floa
     squares = np.square(shifts[within])
     if math.isinf(noise_degrees):
         power[within] = stats.ncx2.sf(critical, degrees, squares)
-    else:
-        power[within] = stats.ncf.sf(critical / degrees, degrees, noise_degrees, squares)
+        return np.asarray(power)
+    near = np.minimum(squares, _FAR**2)
+    found = stats.ncf.sf(critical / degrees, degrees, noise_degrees, near)
+    # So far out the length has no noise beside its estimate's.
+    beyond = stats.chi2.cdf(noise_degrees * squares / critical, noise_degrees)
+    power[within] = np.where(squares > _FAR**2, beyond, found)
     return np.asarray(power)
 
 

@@ -19,6 +19,8 @@ Array = npt.NDArray[np.float64]
 _POINTS = 600
 #: Standard deviations beyond which two distributions do not fit in one picture.
 _FARTHEST = 1e4
+# Beyond it the series of the noncentral F takes seconds a curve, then hours.
+_LONG = 100.0
 _COLOR = {"changed": VERMILION, "equivalent": GREEN, "blind": BLACK}
 
 
@@ -53,7 +55,9 @@ def _draw_distributions(axes: Any, result: "Verdict") -> None:
     )
     axes.axvline(critical, color=GREY, lw=1.0, ls="--", label=f"changed beyond (level {result.level:.3g})")
     if 0.0 < result.equivalence_limit < high**2:
-        axes.axvline(math.sqrt(result.equivalence_limit), color=GREEN, lw=1.0, ls=":", label="equivalent below")
+        enough = result.power >= result.wanted_power
+        label = "equivalent below" if enough else "equivalent below, had it the power"
+        axes.axvline(math.sqrt(result.equivalence_limit), color=GREEN, lw=1.0, ls=":", label=label)
     axes.axvline(observed, color=_COLOR[result.outcome], lw=2.0, label=f"observed, p = {result.p_value:.2g}")
     unit = "sd of the noise" if math.isinf(result.noise_degrees) else "estimated sd of the noise"
     axes.set(xlabel=f"length of the shift along the resolved directions, {unit}", ylabel="density")
@@ -83,11 +87,28 @@ def _density(length: Array, shifts: Array, result: "Verdict") -> Array:
     for shift in shown:
         if math.isinf(result.noise_degrees):
             total += stats.ncx2.pdf(squares, degrees, shift**2) if shift > NOTHING else stats.chi2.pdf(squares, degrees)
+        elif shift > _LONG:
+            total += _far_density(length, shift + 0.5 * (degrees - 1) / shift, result.noise_degrees) / (2.0 * length)
         elif shift > NOTHING:
             total += stats.ncf.pdf(squares / degrees, degrees, result.noise_degrees, shift**2) / degrees
         else:
             total += stats.f.pdf(squares / degrees, degrees, result.noise_degrees) / degrees
     return np.asarray(total / len(shown) * 2.0 * length)
+
+
+def _far_density(length: Array, shift: float, noise_degrees: float) -> Array:
+    """Return the density of a normal length far from 0, of unit variance, over the root of an estimated variance.
+
+    Laplace's integral over that root y, of y^nu exp(-nu y^2 / 2 - (x y - shift)^2 / 2): right to 1 / shift^2.
+    """
+    from scipy.special import gammaln
+
+    nu = noise_degrees
+    bend, pull = nu + length**2, length * shift
+    root = (pull + np.sqrt(pull**2 + 4.0 * bend * nu)) / (2.0 * bend)
+    constant = math.log(2.0) + 0.5 * nu * math.log(0.5 * nu) - float(gammaln(0.5 * nu))
+    height = constant + nu * np.log(root) - 0.5 * nu * root**2 - 0.5 * (length * root - shift) ** 2
+    return np.asarray(np.exp(height) / np.sqrt(nu / root**2 + bend))
 
 
 def _draw_power(axes: Any, result: "Verdict") -> None:

@@ -57,6 +57,15 @@ class TestPower:
             powers = change_powers(np.array([0.0, 1e-160, 1e-100, 1e-15]), 1, 0.1, noise)
             np.testing.assert_allclose(powers, 0.1, rtol=1e-12)
 
+    def test_a_far_shift_beside_noise_from_one_degree(self):
+        # The noncentral F gave 0.24 for the last. The normal length over the root of chi-square: P(y < 1e6 / root c).
+        shifts = np.array([1e3, 2.9e4, 3.1e4, 1e6])
+        critical = critical_value(3, 1e-6, 1.0)
+        at, weights = np.polynomial.hermite_e.hermegauss(40)
+        lengths = np.abs(shifts[:, None] + 1.0 / shifts[:, None] + at)
+        expected = (2.0 * stats.norm.cdf(lengths / math.sqrt(critical)) - 1.0) @ (weights / weights.sum())
+        np.testing.assert_allclose(change_powers(shifts, 3, 1e-6, 1.0), expected, rtol=2e-8)
+
     def test_far_tails_keep_their_digits(self):
         expected = mpmath.gammainc(mpmath.mpf(7) / 2, 300, regularized=True)
         assert change_p_value(600.0, 7) == pytest.approx(float(expected), rel=PROMISED, abs=0.0)

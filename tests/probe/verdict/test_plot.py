@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from estim import AnyChange, Sensitivity
+from estim.probe.verdict.plot import _far_density
 from estim.probe.verdict.power_plot import hardest_shifts
 
 pytest.importorskip("matplotlib")
@@ -57,6 +59,31 @@ def test_the_densities_are_those_of_the_test(found):
     for line in figure.axes[0].get_lines()[:2]:
         x, y = line.get_data()
         assert np.trapezoid(y, x) == pytest.approx(1.0, abs=2e-3)
+
+
+@pytest.mark.parametrize(("degrees", "noise"), [(1, 1.0), (3, 5.0), (50, 100.0)])
+def test_far_densities_are_those_of_the_noncentral_f(degrees, noise):
+    # At 150 its series is still at hand; at 1000 it took 11 s a curve.
+    x = 150.0 * np.linspace(0.3, 2.5, 40)
+    expected = stats.ncf.pdf(x**2 / degrees, degrees, noise, 150.0**2) * 2.0 * x / degrees
+    found = _far_density(x, 150.0 + 0.5 * (degrees - 1) / 150.0, noise)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * expected.max())
+
+
+def test_an_estimated_verdict_far_from_the_noise_is_drawn(tmp_path):
+    found = Sensitivity.from_jacobian([[1.0]], 1.0)
+    after = np.array([[0.1], [-0.1], [0.3]])
+    figure = found.judge((np.zeros(1), after), smallest_change=500.0, absolute_sigma=False).plot()
+    x, y = figure.axes[0].get_lines()[1].get_data()
+    assert y.max() > 0.0
+    assert np.trapezoid(y, x) < 1.0  # its far tail lies outside
+    figure.savefig(tmp_path / "far.png")
+
+
+def test_the_limit_of_equivalence_says_whether_the_power_was_there(found):
+    for size, label in ((0.8, "equivalent below, had it the power"), (3.0, "equivalent below")):
+        figure = found.judge(np.full(12, 0.1), smallest_change=size).plot()
+        assert label in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
 
 
 def test_the_power_curves_are_the_hardest_of_each_group(found, tmp_path):
