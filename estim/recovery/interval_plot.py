@@ -40,7 +40,7 @@ def plot_intervals(result: "ConfidenceInterval") -> "Figure":
             axes.set_title(f"Coverage at sigma = {worst:.3g}; these are {result.method}", loc="left", fontsize=11.0)
         else:
             axes.set(title="", xlabel="theta, at the upper end", ylabel="")
-            axes.get_legend().remove()
+            axes.legend().remove()
             first.set_xlabel("theta, at the lower end")
     return figure
 
