@@ -11,15 +11,13 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.verdict.change import EPS, change_powers, critical_value, detectable_shift, first_reaching
+from estim.probe.verdict.change import change_powers, critical_value, detectable_shift, first_reaching
 from estim.probe.verdict.equivalence import EquivalenceTest
 
 Array = npt.NDArray[np.float64]
 
 #: More repeats than an integer of float64 counts are no prescription.
 MOST_REPEATS = 2**53
-# An ensemble is planned for by so many of its quantiles.
-_QUANTILES = 64
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,7 @@ class Situation:
 
         With estimated noise the power suffices only where the estimate is small enough.
         """
-        # An ensemble's test by estimated noise is slow, and planning takes the noise to be as estimated.
-        noise = self.noise_degrees if len(self.shifts) == 1 else math.inf
+        noise = math.inf if self._as_known else self.noise_degrees
         critical = critical_value(self.degrees, self.level, noise)
         known = factor == 1.0 and noise == self.noise_degrees
         shifts = factor * self.shifts
@@ -70,19 +67,41 @@ class Situation:
 
     def suffices(self, factor: float) -> bool:
         """Whether silence would be believed."""
-        return self.detected(factor) >= self.power and self.equivalent(factor) >= self.power
+        if self.power >= self.most() or self.detected(factor) < self.power:
+            return False
+        if self._as_known:
+            return self._rejected(factor) <= self.equivalence_level
+        return self.equivalent(factor) >= self.power
 
     def factor_needed(self) -> float:
         """Return the least factor that suffices; infinite where none does."""
         factor = self.detectable_factor
-        if math.isinf(factor) or self.power >= self.most():
-            return math.inf
-        short = self._short
-        if factor == 0.0 or short.equivalent(factor) >= self.power:
-            return factor
-        # The probability itself is known to no more with estimated noise.
-        exact = math.isinf(self.noise_degrees)
-        return first_reaching(short.equivalent, self.power, start=factor, rtol=4.0 * EPS if exact else 1e-7)
+        if factor == 0.0 or math.isinf(factor) or self.power >= self.most():
+            return factor if self.power < self.most() else math.inf
+        if self._as_known:
+            return first_reaching(lambda size: -self._rejected(size), -self.equivalence_level, start=factor)
+        # The probability itself is known to no more.
+        return first_reaching(self.equivalent, self.power, start=factor, rtol=1e-7)
+
+    @property
+    def _as_known(self) -> bool:
+        """Whether the noise is known, or taken to be so: an ensemble's test by estimated noise is slow."""
+        return math.isinf(self.noise_degrees) or len(self.shifts) > 1
+
+    def _rejected(self, factor: float) -> float:
+        """Return the equivalence p-value of the statistic below which lies the share of silence that must be believed.
+
+        It is at most the level where EQUIVALENT is likely enough: no root for a limit need be found.
+        """
+        test = EquivalenceTest(factor * self.shifts, self.degrees, self.equivalence_level)
+        return test.p_value(self._quantile)
+
+    @cached_property
+    def _quantile(self) -> float:
+        from scipy import stats
+
+        silent = 1.0 - self.level if self.residual_degrees else 1.0
+        return float(stats.chi2.ppf(self.power / silent, self.degrees)) if self.degrees else 0.0
 
     @cached_property
     def detectable_factor(self) -> float:
@@ -92,7 +111,7 @@ class Situation:
             return math.inf
         if np.isinf(self.shifts).all():
             return 0.0
-        return first_reaching(self._short.detected, self.power)
+        return first_reaching(self.detected, self.power)
 
     def most(self) -> float:
         """Return the largest probability of EQUIVALENT that any factor reaches: no false alarm must intervene.
@@ -100,14 +119,6 @@ class Situation:
         With estimated noise it is a little more, and comes down to this as repeats are added.
         """
         return float((1.0 - self.level) ** ((self.degrees > 0) + (self.residual_degrees > 0)))
-
-    @cached_property
-    def _short(self) -> "Situation":
-        if len(self.shifts) <= _QUANTILES:
-            return self
-        # Members themselves: between infinite ones there is nothing to interpolate.
-        at = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-        return replace(self, shifts=np.quantile(self.shifts, at, method="inverted_cdf"))
 
 
 @lru_cache(maxsize=64)
@@ -163,4 +174,4 @@ class Repeats:
             if repeats < 2:
                 return False
             situation = replace(situation, noise_degrees=float(self.sides * (repeats - 1) * self.degrees_each))
-        return situation._short.suffices(math.sqrt(self.variance / variance))
+        return situation.suffices(math.sqrt(self.variance / variance))
