@@ -110,7 +110,7 @@ def most_doubt(value: float, moved: Array, scaled: Array, resolution: float) -> 
         weakest = least(moved / scaled)[0]
         largest = float(np.abs(scaled).max())
     else:
-        triangle = np.linalg.qr(scaled, mode="r")
+        triangle = np.asarray(np.linalg.qr(scaled, mode="r"))
         weakest = least(np.linalg.solve(triangle.T, moved.T).T)[0]
         largest = float(np.linalg.norm(scaled, 2))
     return min(resolution * largest, value * resolution / weakest if weakest > 0.0 else np.inf)
