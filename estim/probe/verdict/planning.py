@@ -6,18 +6,20 @@ with that probability when nothing changed.
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.verdict.change import change_powers, critical_value, detectable_shift, first_reaching
+from estim.probe.verdict.change import change_powers, critical_value, first_reaching
 from estim.probe.verdict.equivalence import EquivalenceTest
 
 Array = npt.NDArray[np.float64]
 
 #: More repeats than an integer of float64 counts are no prescription.
 MOST_REPEATS = 2**53
+# Of an ensemble, for the probability of EQUIVALENT by estimated noise.
+_QUANTILES = 32
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,24 @@ class Situation:
     def equivalent(self, factor: float) -> float:
         """Return the probability of EQUIVALENT then, nothing having changed.
 
-        With estimated noise the power suffices only where the estimate is small enough.
+        With estimated noise the power suffices only where the estimate is small enough. Of an ensemble so many
+        quantiles are then taken, each of whose limits is a root: right to a few parts in a thousand.
         """
-        noise = math.inf if self._as_known else self.noise_degrees
-        critical = critical_value(self.degrees, self.level, noise)
-        known = factor == 1.0 and noise == self.noise_degrees
-        shifts = factor * self.shifts
-        test = self.test if known else EquivalenceTest(shifts, self.degrees, self.equivalence_level, noise)
-        rest = self.residual_degrees, critical_value(self.residual_degrees, self.level, noise)
+        critical = critical_value(self.degrees, self.level, self.noise_degrees)
+        rest = self.residual_degrees, critical_value(self.residual_degrees, self.level, self.noise_degrees)
+        shifts = self.shifts
+        if len(shifts) > _QUANTILES and not math.isinf(self.noise_degrees):
+            at = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+            shifts = np.quantile(shifts, at, method="inverted_cdf")
+        known = factor == 1.0 and shifts is self.shifts
+        test = self.test if known else replace(self.test, shifts=factor * shifts)
         return test.probability(critical, self._largest_variance(factor), rest)
 
     def _largest_variance(self, factor: float) -> float:
-        """Return the estimated variance, in units of the true one, up to which one change has the power asked for."""
-        if math.isinf(self.noise_degrees) or len(self.shifts) > 1 or not self.degrees:
+        """Return the estimated variance, in units of the true one, up to which the change has the power asked for."""
+        if math.isinf(self.noise_degrees) or not self.degrees or self.detectable_factor == 0.0:
             return math.inf
-        ratio = factor * float(self.shifts[0]) / _detectable(self.degrees, self.power, self.level, self.noise_degrees)
+        ratio = factor / self.detectable_factor
         return ratio * ratio
 
     def suffices(self, factor: float) -> bool:
@@ -119,11 +124,6 @@ class Situation:
         With estimated noise it is a little more, and comes down to this as repeats are added.
         """
         return float((1.0 - self.level) ** ((self.degrees > 0) + (self.residual_degrees > 0)))
-
-
-@lru_cache(maxsize=64)
-def _detectable(degrees: int, power: float, level: float, noise_degrees: float) -> float:
-    return detectable_shift(degrees, power, 1.0 - level, noise_degrees)
 
 
 @dataclass(frozen=True)

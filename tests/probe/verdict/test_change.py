@@ -158,6 +158,20 @@ class TestSampleSize:
         assert situation.suffices(factor * (1.0 + 1e-12))
         assert not situation.suffices(factor * (1.0 - 1e-9))
 
+    def test_an_ensemble_by_estimated_noise_by_simulation(self):
+        # The power must suffice by the estimate: without that, and as if noise were known, it was 0.95.
+        rng, trials, noise = np.random.default_rng(74), 100_000, 4.0
+        shifts = np.sort(np.abs(rng.normal(7.0, 1.0, 500)))
+        variance = rng.chisquare(noise, trials) / noise
+        still = rng.chisquare(1, trials) / variance
+        sizes = np.geomspace(variance.min(), variance.max(), 60)
+        limits = [EquivalenceTest(shifts / math.sqrt(v), 1, 0.05, noise).limit for v in sizes]
+        powers = [change_powers(shifts / math.sqrt(v), 1, 0.05, noise).mean() for v in sizes]
+        enough = np.interp(variance, sizes, powers) >= 0.8
+        believed = enough & (still <= np.minimum(np.interp(variance, sizes, limits), critical_value(1, 0.05, noise)))
+        expected = Situation(shifts, 1, 0.05, 0.05, 0, 0.8, noise).equivalent(1.0)
+        assert expected == pytest.approx(believed.mean(), abs=5e-3)
+
     def test_correlated_repeats_saturate(self):
         situation = Situation(np.array([1.0]), 1, 0.05, 0.05, 0, 0.8)
         factor = situation.factor_needed()
