@@ -34,6 +34,13 @@ def generator(rng: Seed) -> np.random.Generator:
     return made
 
 
+def check_progress(progress: Any) -> None:
+    """Refuse what is neither True nor False, such as an array, whose truth is in doubt."""
+    if not isinstance(progress, bool | np.bool_):
+        msg = f"progress must be True or False; got {progress!r:.60}"
+        raise TypeError(msg)
+
+
 def blocks(rng: np.random.Generator, trials: int) -> Iterator[tuple[np.random.Generator, int]]:
     """Yield a Generator and a number of trials for each block."""
     for start in range(0, trials, BLOCK):

@@ -1,9 +1,11 @@
 import os
+import re
 import threading
 
 import numpy as np
 import pytest
 
+import estim
 from estim.streams import BATCH, BLOCK, blocks, check_workers, generator, in_batches, mapping
 
 
@@ -117,3 +119,15 @@ def test_waiting_work_is_dropped_on_an_interrupt():
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert len(started) < 100
+
+
+@pytest.mark.parametrize("progress", ["yes", 2, np.ones(3)])
+def test_progress_is_a_truth_value(progress):
+    calls = [
+        lambda: estim.sensitivity(lambda p, x: p * x, np.ones(3), 0.1, params=[1.0], progress=progress),
+        lambda: estim.recover_parameters(lambda p, x: p * x, np.ones(3), 0.1, params=[1.0], progress=progress),
+        lambda: estim.recover(estim.MeanResponse(lambda t: t), 1.0, 0.1, progress=progress),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=re.escape(f"progress must be True or False; got {progress!r:.60}")):
+            call()

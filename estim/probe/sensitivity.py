@@ -14,7 +14,7 @@ from estim.probe.model.given import require_nan_policy
 from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_keep, require_left_out
 from estim.probe.model.probed import probe
 from estim.probe.record import Sensitivity
-from estim.streams import Seed, generator
+from estim.streams import Seed, check_progress, generator
 
 if TYPE_CHECKING:
     from estim.probe.matrix_free.record import ModelSensitivity
@@ -138,6 +138,7 @@ def sensitivity(
     True
     """
     generator(rng)
+    check_progress(progress)
     require_nan_policy(nan_policy)
     require_keep(keep)
     if is_torch_module(model):

@@ -17,7 +17,7 @@ from estim.record import Record
 from estim.recovery.local import Local, local_difference
 from estim.recovery.moments import Moments, exact_moments
 from estim.recovery.response import MeanResponse
-from estim.streams import Seed, check_workers, generator
+from estim.streams import Seed, check_progress, check_workers, generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -173,6 +173,7 @@ def recover(
     """
     truth, levels = _check(response, theta, sigma, trials, method)
     source = generator(rng)
+    check_progress(progress)
     if not callable(workers):
         check_workers(workers)
     local = local_difference(response._rise, truth, response.lower, response.upper, response.rounding)

@@ -11,7 +11,7 @@ from estim.probe.many_unknowns.fits import Moments, Trials, summed
 from estim.probe.many_unknowns.record import ParameterRecovery
 from estim.probe.many_unknowns.set_up import SetUp, set_up
 from estim.probe.status import Status
-from estim.streams import Seed, check_workers, generator
+from estim.streams import Seed, check_progress, check_workers, generator
 
 Array = npt.NDArray[np.float64]
 
@@ -106,6 +106,7 @@ def recover_parameters(
     """
     count = _checked_trials(trials)
     source = generator(rng)
+    check_progress(progress)
     if not callable(workers):
         check_workers(workers)
     with one_blas_thread():
