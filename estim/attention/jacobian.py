@@ -12,7 +12,7 @@ entries to an object array of that system, and a normalizer that knows the syste
   normalizer ``estim.attention.normalizers.power_series(normalizer, terms)``; for series the network's own will do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import flint
@@ -24,9 +24,11 @@ from estim.attention import formula
 from estim.attention.bank import Bank, Group, read_bank
 from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, unflatten
 
-# Float64 numbers of cotangents at work in a block of readings. 1 MB stays in the second-level cache; the larger network
-# of tests/benchmarks/bench_attention.py took 1.03 s with it, 1.3 to 2.2 s with 2 to 4 MB.
-_CHUNK = 1 << 17
+# Float64 numbers of cotangents at work in a block of readings: half a MB with what belongs to them stays in the
+# second-level cache, and below 10^6 multiplications OpenBLAS takes a product in one go.
+_CHUNK = 30_000
+# Float64 numbers above what a block needs, 8 MB.
+_KEPT = 1 << 20
 # Digits that scores may cost: some log10 of the largest score for each layer.
 _MOST_EXTRA = 2000
 
@@ -171,44 +173,57 @@ def float_jacobian(
     """Return the float64 Jacobian, (readings, parameters), a few inputs at a time."""
     weights = [layer.float64 for layer in layers]
     width = layers[-1].output_width
+    # glibc keeps the heap of the temporaries once a larger block was freed; else each would be mapped page by page.
+    np.empty(_KEPT)
     result = np.empty((bank.readings(width), parameter_count(layers, factors)))
     raised: list[str] = []
+
     with np.errstate(over="call", invalid="call", call=lambda kind, _: raised.append(kind)):
         for group in bank.groups:
-            _fill_group(result, bank, group, weights, normalizer, factors)
+            for rows, traces in _parts(bank.rows(group, width), group, weights, normalizer):
+                _fill(result, rows, traces, weights, factors)
     # Looking at a large Jacobian costs a tenth of it. A flag alone decides nothing: some libraries raise it idly.
     if raised:
         _check_finite(result)
     return result
 
 
-def _fill_group(
+def _rows_at_once(traces: Sequence[formula.Trace]) -> int:
+    """Return how many readings make a block."""
+    widest = max(int(at.projections.shape[-1]) for at in traces)
+    return max(1, _CHUNK // (int(traces[-1].inputs.shape[1]) * widest))
+
+
+def _parts(
+    rows: NDArray[np.intp], group: Group, weights: formula.Weights, normalizer: formula.Weigh
+) -> Iterator[tuple[NDArray[np.intp], list[formula.Trace]]]:
+    """Cut a group, and its rows of the result, into inputs whose readings are a block, or into single inputs."""
+    traces = float_trace(weights, group, normalizer)
+    inputs = max(1, _rows_at_once(traces) // rows.shape[-1])
+    for start in range(0, len(rows), inputs):
+        chosen = slice(start, start + inputs)
+        yield rows[chosen], [at.take(chosen) for at in traces]
+
+
+def _fill(
     result: NDArray[np.float64],
-    bank: Bank,
-    group: Group,
+    rows: NDArray[np.intp],
+    traces: Sequence[formula.Trace],
     weights: formula.Weights,
-    normalizer: formula.Weigh,
     factors: Sequence[str],
 ) -> None:
-    traces = float_trace(weights, group, normalizer)
-    count, tokens, width = traces[-1].outputs.shape
-    size = tokens * max(at.projections.shape[-1] for at in traces)
-    inputs = max(1, _CHUNK // (tokens * width * size))
-    readings = max(1, _CHUNK // size)
-    rows = bank.rows(group, width)
-    for start in range(0, count, inputs):
-        chosen = slice(start, min(start + inputs, count))
-        part = [at.take(chosen) for at in traces]
-        # Consecutive inputs own consecutive rows: write in place, without a second copy of the Jacobian.
-        first, last = rows[chosen.start, 0], rows[chosen.stop - 1, -1]
-        in_place = last - first + 1 == rows[chosen].size
-        shape = (*rows[chosen].shape, result.shape[-1])
-        out = result[first : last + 1].reshape(shape) if in_place else np.empty(shape)
-        for low in range(0, tokens * width, readings):
-            block = slice(low, low + readings)
-            formula.fill_jacobian(weights, part, factors, block, out[:, block])
-        if not in_place:
-            result[rows[chosen]] = out
+    """Write the derivatives of some inputs into their rows of the result."""
+    # Consecutive inputs own consecutive rows: write in place, without a second copy of the Jacobian.
+    first, last = rows[0, 0], rows[-1, -1]
+    in_place = last - first + 1 == rows.size
+    shape = (*rows.shape, result.shape[-1])
+    out = result[first : last + 1].reshape(shape) if in_place else np.empty(shape)
+    step = _rows_at_once(traces)
+    for low in range(0, rows.shape[-1], step):
+        block = slice(low, low + step)
+        formula.fill_jacobian(weights, traces, factors, block, out[:, block])
+    if not in_place:
+        result[rows] = out
 
 
 def jvp(

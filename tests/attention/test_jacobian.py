@@ -52,6 +52,17 @@ def test_against_complex_steps(name):
         assert close(floats @ direction, moved, rtol=1e-13)
 
 
+@pytest.mark.parametrize("tokens", [(3, 3, 3, 3), (2, 3, 2, 3)])
+def test_blocks_of_any_size_give_the_jacobian(monkeypatch, tokens):
+    rng = np.random.default_rng(20261130)
+    made = network(rng, (3, 2, 3), (2, 4), "softmax")
+    bank = [eighths(rng, (count, 3)) for count in tokens]
+    whole = made.jacobian(bank)
+    for chunk in (1, 100, 500):
+        monkeypatch.setattr("estim.attention.jacobian._CHUNK", chunk)
+        np.testing.assert_allclose(made.jacobian(bank), whole, rtol=1e-13, atol=1e-15)
+
+
 @given(networks())
 @settings(max_examples=60, deadline=None)
 def test_forward_and_reverse_products_are_the_jacobian(case):
