@@ -19,6 +19,7 @@ import flint
 import numpy as np
 
 from estim.arithmetic import Array
+from estim.attention.declared import check_parts
 
 Pair = tuple[Any, Any]
 
@@ -42,6 +43,13 @@ class Normalizer:
         ``high_precision(score)`` -> (phi, phi') of one python-flint ``arb`` ball. Needed for balls.
     even : bool, default: False
         Whether phi(-s) = phi(s): the outputs then fix each effective score matrix only up to its sign.
+
+    Raises
+    ------
+    TypeError
+        If a part is not callable.
+    ValueError
+        If `derivative` or the first coefficients of `taylor` are plainly not those of `function` at scores near zero.
 
     Examples
     --------
@@ -74,6 +82,8 @@ class Normalizer:
             if not callable(value) and (value is not None or part in ("function", "derivative")):
                 msg = f"`{part}` of a normalizer must be callable; got {value!r}"
                 raise TypeError(msg)
+        if self._scaled is None:
+            check_parts(self.name, self.function, self.derivative, self.taylor)
 
     def __call__(self, scores: Array) -> tuple[Array, Array]:
         """Return phi and phi' at the scores, in the number system of the scores.

@@ -197,3 +197,21 @@ def test_a_mean_that_is_not_finite_is_called_so():
     made = Network(ONE, Normalizer(np.exp, np.exp, high_precision=lambda s: ((s - 10).log(), s)))
     with pytest.raises(ValueError, match="the mean of the readings is nan at theta = 0"):
         made.mean_response(PAIR, upper=1)
+
+
+def test_a_derivative_or_taylor_of_another_function_is_refused():
+    def phi(s):
+        return 2 + np.tanh(s)
+
+    def slope(s):
+        return 1 - np.tanh(s) ** 2
+
+    with pytest.raises(ValueError, match=r"`derivative` of normalizer 'custom' must be that of `function`; at score"):
+        Normalizer(phi, np.tanh)
+    with pytest.raises(ValueError, match=r"`taylor` .* its coefficient 1 is 2, where `derivative` gives 1"):
+        Normalizer(phi, slope, taylor=lambda terms: [2, 2][:terms])
+    assert Normalizer(phi, slope, taylor=lambda terms: [2, 1, 0, Fraction(-1, 3)][:terms]).name == "custom"
+
+
+def test_a_function_too_rough_for_differences_is_not_judged():
+    assert Normalizer(lambda s: 2 + np.sin(1e5 * s), lambda s: 1e5 * np.cos(1e5 * s), name="rough").name == "rough"
