@@ -18,7 +18,7 @@ from estim.probe.directions.resolve import Directions, resolve, undecided
 from estim.probe.directions.shares import carriers_of, group_table, groups_alone
 from estim.probe.record import Sensitivity
 from estim.probe.status import Status
-from estim.probe.words import echelon, noise_phrase, phrase
+from estim.probe.words import combinations, noise_phrase
 
 if TYPE_CHECKING:
     from estim.probe.model.probed import Probed
@@ -46,7 +46,7 @@ def assemble(
     """Return the record; ``certified`` directions, when given, take the place of those that float64 resolves."""
     jacobian, parameters = probed.jacobian, probed.jacobian.shape[1]
     noise = noise_of(probed, sigma, repeats, repeat_correlation)
-    error = _with_tolerance(jacobian, probed.error, rtol, atol)
+    error = _with_tolerance(jacobian, probed.take_error(), rtol, atol)
     change = _smallest_change(smallest_change, parameters)
     condensed = condense(jacobian, error, noise)
     norms = condensed.column_norms()
@@ -100,7 +100,7 @@ def assemble(
         relative_norm=probed.relative_norm,
         derivative=probed.derivative,
         smallest_change=change,
-        unseen=_phrases(blind, probed.names, _comparable(norms)),
+        unseen=combinations(blind, probed.names, _comparable(norms), MOST_PHRASES),
         identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
         notes=(*probed.notes, *_vague(found), *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
         noise=noise_phrase(sigma, repeats),
@@ -191,18 +191,8 @@ def _identifiable(found: Directions, names: tuple[str, ...], norms: Array) -> tu
     if len(names) > MOST_NAMES:
         return ()
     functionals = found.scaled_directions[: found.rank] * found.scale
-    phrases = _phrases(functionals, names, 1.0 / _comparable(norms))
+    phrases = combinations(functionals, names, 1.0 / _comparable(norms), MOST_PHRASES)
     return tuple(text for text in phrases if " " in text and text not in names)
-
-
-def _phrases(rows: Array, names: tuple[str, ...], scale: Array) -> tuple[str, ...]:
-    """Put a subspace in words, a dozen combinations at most."""
-    if not len(rows):
-        return ()
-    reduced = echelon(rows, scale)
-    found = tuple(phrase(row, names, scale) for row in reduced[:MOST_PHRASES])
-    more = len(reduced) - len(found)
-    return (*found, f"... and {more} more combinations") if more else found
 
 
 def certified_directions(model: Any, bank: Any, noise: Whitening, digits: int) -> Directions:

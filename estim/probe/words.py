@@ -12,8 +12,8 @@ NEGLIGIBLE = 1e-6
 MOST_TERMS = 6
 
 
-def combinations(rows: Array, names: tuple[str, ...], scale: Array) -> tuple[str, ...]:
-    """Return a simple basis of a subspace, each vector as a sum of named parameters.
+def combinations(rows: Array, names: tuple[str, ...], scale: Array, most: int) -> tuple[str, ...]:
+    """Return a simple basis of a subspace, each vector as a sum of named parameters; so many of them at most.
 
     Parameters
     ----------
@@ -29,7 +29,10 @@ def combinations(rows: Array, names: tuple[str, ...], scale: Array) -> tuple[str
     tuple of str
         From the reduced echelon form: every vector has a parameter that no other one has.
     """
-    return tuple(phrase(row, names, scale) for row in echelon(rows, scale))
+    reduced = echelon(rows, scale)
+    found = tuple(phrase(row, names, scale) for row in reduced[:most])
+    more = len(reduced) - len(found)
+    return (*found, f"... and {more} more combinations") if more else found
 
 
 def echelon(rows: Array, scale: Array) -> Array:

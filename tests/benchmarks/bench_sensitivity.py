@@ -15,6 +15,7 @@ import estim
 READINGS, PARAMETERS = 2000, 500
 #: For the peak of memory: as tall, and large beside what the imports take.
 LARGE = (6000, 1500)
+COMPLEX = "estim.sensitivity(lambda p, t: np.resize(np.sin(p), t.size) * t, t, 0.1, params=t[:1500])"
 
 
 def pairs(ours: Callable[[], Any], peer: Callable[[], Any], tries: int = 7) -> tuple[float, float]:
@@ -85,7 +86,8 @@ def main() -> None:
         ("the SVD alone", "np.linalg.svd(J, full_matrices=False)"),
         ("from_jacobian", "estim.Sensitivity.from_jacobian(J, 0.1)"),
         ("  rank deficient", "J[:, 1000:] = J[:, :500]; estim.Sensitivity.from_jacobian(J, 0.1)"),
-        ("  complex step", "estim.sensitivity(lambda p, x: x @ p, J, 0.1, params=np.ones(J.shape[1]))"),
+        # Readings that take no room themselves: the Jacobian that is found stands for J.
+        ("  complex step", f"t = J[:, 0].copy(); del J; {COMPLEX}"),
     ):
         print(
             f"peak memory, J included: {name:<20} {1 + (peak(f'{setup}; {code}') - base) / one:5.2f} J   (target: < 3)"

@@ -188,10 +188,13 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     *_, order = qr(found.unseen, mode="r", pivoting=True)
     kept = np.sort(order[len(null) :])
     kept = kept[np.argsort(scale[kept], kind="stable")]
-    basis, mixing = qr(np.eye(len(scale))[:, kept] - product(null.T, null[:, kept]), mode="economic")
-    triangle = qr(noisy[:, kept], mode="r")[0][:rank]
-    columns = solve_triangular(mixing, (triangle * scale[kept]).T, trans="T").T
-    left, values, right = decompose(columns.copy, found.resolution / found.weakest)
+    rest = -product(null.T, null[:, kept])
+    rest[kept, np.arange(rank)] += 1.0
+    basis, mixing = qr(rest, mode="economic", overwrite_a=True)
+    triangle = qr(noisy[:, kept], mode="r", overwrite_a=True)[0][:rank]
+    left, values, right = decompose(
+        lambda: solve_triangular(mixing, (triangle * scale[kept]).T, trans="T").T, found.resolution / found.weakest
+    )
     weights = np.zeros((len(scale), rank))
     weights[kept] = solve_triangular(triangle, left)
     return weights, values, np.concatenate([product(right, basis.T), null])

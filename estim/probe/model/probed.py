@@ -67,6 +67,12 @@ class Probed:
     relative_norm: Array | None = None
     """(rows, P), what measures the relative change of an attention network's effective parameters, else None."""
 
+    def take_error(self) -> Array | None:
+        """Return the error and hold it no longer: it is as large as the Jacobian, and others hold this record."""
+        error = self.error
+        object.__delattr__(self, "error")
+        return error
+
     @property
     def bound(self) -> Array:
         """The error, (M, P), with the rounding of given entries written out."""

@@ -72,5 +72,4 @@ def phrases(found: "Sensitivity", rows: Array) -> tuple[str, ...]:
     from estim.probe.words import combinations
 
     usable = np.isfinite(found.column_norms) & (found.column_norms > 0.0)
-    texts = combinations(rows, found.names, np.where(usable, found.column_norms, 1.0))
-    return texts if len(texts) <= 6 else (*texts[:6], f"... and {len(texts) - 6} more combinations")
+    return combinations(rows, found.names, np.where(usable, found.column_norms, 1.0), most=6)
