@@ -31,6 +31,8 @@ _CHUNK = 30_000
 _KEPT = 1 << 20
 # Digits that scores may cost: some log10 of the largest score for each layer.
 _MOST_EXTRA = 2000
+# As for a spectrum; a Jacobian of 10^5 entries then takes half a GB.
+_MOST_DIGITS = 10_000
 
 
 def weights_in(layers: Sequence[Layer], convert: Convert, scale: Any = None) -> list[tuple[Array, Array, Array]]:
@@ -125,8 +127,13 @@ def narrow_balls(compute: Callable[[], Array], digits: int) -> Array:
     ------
     ArithmeticError
         If it never does.
+    ValueError
+        If `digits` is no positive integer, or above 10000.
     """
     check_positive_integer(digits, "digits")
+    if digits > _MOST_DIGITS:
+        msg = f"`digits` must be at most {_MOST_DIGITS}; got {digits}"
+        raise ValueError(msg)
     extra = 0
     while extra <= 4 * digits + _MOST_EXTRA:
         with ball_digits(digits + extra):

@@ -168,8 +168,8 @@ class Sampler:
     def _raise_precision(self, digits: int) -> None:
         if digits > _MOST_DIGITS:
             msg = (
-                f"the mean of the readings does not depend on the scale of layer {self._number}: "
-                f"to {self.digits} digits it stays at {self.baseline}"
+                f"the mean of the readings does not depend on the scale of layer {self._number}, or by less than "
+                f"{self.digits} digits show: it stays at {self.baseline}"
             )
             if not math.isfinite(self.baseline):
                 msg = f"the mean of the readings is {self.baseline} at theta = 0; is the normalizer finite in balls?"

@@ -138,8 +138,8 @@ class Network:
         bank : (inputs, tokens, width) array_like, or list of (tokens, width) array_like
             Dimensionless.
         digits : int, optional
-            Compute with balls: no output is off by more than ``10**-digits`` times the largest among the inputs
-            with as many tokens. Float64 when left out.
+            At most 10000. Compute with balls: no output is off by more than ``10**-digits`` times the largest among
+            the inputs with as many tokens. Float64 when left out.
 
         Returns
         -------
@@ -179,8 +179,8 @@ class Network:
         factors : sequence of {"query", "key", "value"}
             Which factors count as parameters.
         digits : int, optional
-            Compute with balls: no entry is off by more than ``10**-digits`` times the largest. Float64 when
-            left out.
+            At most 10000. Compute with balls: no entry is off by more than ``10**-digits`` times the largest.
+            Float64 when left out.
 
         Returns
         -------

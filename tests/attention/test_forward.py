@@ -199,6 +199,9 @@ def test_bad_networks_and_banks_are_refused_by_name():
         made(np.array([[[1.0], [np.nan]]]))
     with pytest.raises(ValueError, match=r"`digits` must be a positive integer; got 0"):
         made([[[1]]], digits=0)
+    for method in (made, made.jacobian):
+        with pytest.raises(ValueError, match=r"`digits` must be at most 10000; got 1000000000"):
+            method([[[1]]], digits=10**9)
     for digits in (True, 1.5, "x", -3):
         with pytest.raises(ValueError, match=rf"`digits` must be a positive integer; got {digits!r}"):
             made.jacobian([[[1]]], digits=digits)
