@@ -60,6 +60,7 @@ def factors_of(readings: torch.Tensor, uses: Sequence[Sequence[Use]]) -> list[Fa
         for parts, places in zip(collected, chosen, strict=True):
             if parts is not None:
                 parts.add(output, [gradients[k] for k in places])
+        del gradients  # before the next are held beside them
     return [None if parts is None else parts.factors() for parts in collected]
 
 
