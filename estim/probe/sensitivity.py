@@ -113,7 +113,8 @@ def sensitivity(
         When the model is none of the kinds, `params` is missing, or sigma is not real.
     ValueError
         When the bank or the parameters are empty or not finite, a reading is NaN, sigma does not fit, the model
-        refuses the bank (the message names the input) or is not deterministic (and by how much).
+        refuses the bank (the message names the input) or is not deterministic (and by how much), or has other
+        derivatives than torch or JAX take of it.
 
     Notes
     -----

@@ -21,6 +21,7 @@ class Compiled:
 
     def __call__(self, bank: Any, *arrays: Any) -> Any:
         """Call the function; what JAX raises where it cannot compile comes through."""
+        structure: Any
         entries, structure = jax.tree_util.tree_flatten(bank)
         places = [k for k, entry in enumerate(entries) if _is_numeric(entry)]
         others = tuple((k, type(entry), entry) for k, entry in enumerate(entries) if not _is_numeric(entry))

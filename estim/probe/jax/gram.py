@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from estim.probe.jax.bank import Part
 from estim.probe.jax.precision import precision
-from estim.probe.jax.readings import Function, explained
+from estim.probe.jax.readings import Function, explained, step_by_step
 from estim.probe.jax.rows import Rows
 from estim.probe.jax.segments import Segment, runs, segments_of
 from estim.probe.matrix_free.passes import Grams
@@ -119,8 +119,7 @@ class JaxPasses:
                 self.failed[apart, k] = error
                 continue
             if k == len(ways) - 1:
-                why = explained(self.failed[apart, k - 1])
-                self._say(f"the model was differentiated step by step, as it cannot be compiled: {why}")
+                self._say(step_by_step(self.failed[apart, k - 1]))
             return
 
     def _say(self, note: str) -> None:

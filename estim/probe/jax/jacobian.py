@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.jax.compiled import Compiled, CompiledHolding
-from estim.probe.jax.readings import Function, explained
+from estim.probe.jax.readings import Function, explained, step_by_step
 
 Array = npt.NDArray[np.float64]
 #: Leaves to the Jacobian, (M, P).
@@ -72,7 +72,7 @@ def _steps(function: Function, way: Callable[..., Take]) -> tuple[Callable[..., 
 def _notes(compiled: bool, other: bool, errors: list[Exception]) -> tuple[str, ...]:
     notes = []
     if not compiled:
-        notes.append(f"the model was differentiated step by step, as it cannot be compiled: {explained(errors[-1])}")
+        notes.append(step_by_step(errors[-1]))
     if other:
         notes.append("the model was not differentiated the cheaper way, forwards or backwards, which JAX cannot here")
     return tuple(notes)

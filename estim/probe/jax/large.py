@@ -80,7 +80,8 @@ def sensitivity_of_large(
     else:
         found = model_sensitivity(passes, noise, relative, **common)
     found = in_order(found, read.places, read.kept)
-    return replace(found, notes=(*found.notes, *passes.notes))
+    by_steps = products.notes if way.strongest else tuple(passes.notes)
+    return replace(found, notes=(*found.notes, *by_steps))
 
 
 def _rounding(function: Function, part: Part) -> float:

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator
 from estim.probe.jax.bank import Part, Piece, all_pieces
 from estim.probe.jax.compiled import Compiled, FirstOf
 from estim.probe.jax.precision import precision, rounding
-from estim.probe.jax.readings import Function, explained
+from estim.probe.jax.readings import Function, explained, step_by_step
 
 Array = npt.NDArray[np.float64]
 
@@ -27,14 +27,19 @@ INPUTS = 32
 
 
 class Products:
-    """Products at any leaves of a function's pytree."""
+    """Products at any leaves of a function's pytree, in its own precision, or with all of it raised to float64."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, raised: bool = False) -> None:
         self.function = function
         back, forth = self._taken_back, (self._pushed, self._pushed_by_two_pulls)
-        self._back: FirstOf = function.once("products back", lambda: FirstOf(Compiled(back), back))
+        self._back: FirstOf = function.once(f"back, {raised=}", lambda: FirstOf(Compiled(back), back))
         ways = lambda: FirstOf(*(Compiled(way) for way in forth), *forth)  # noqa: E731
-        self._forth: FirstOf = function.once("products forth", ways)
+        self._forth: FirstOf = function.once(f"forth, {raised=}", ways)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the way that was taken."""
+        return (step_by_step(self._back.why),) if self._back.why is not None else ()
 
     def back(self, leaves: Sequence[Any], piece: Piece, weights: Array) -> Array:
         """Return J^T u, (P,), for weights of the readings of a piece.

@@ -130,6 +130,11 @@ def explained(error: Exception) -> str:
     return f"JAX cannot differentiate the readings: {type(error).__name__}: {said:.300}"
 
 
+def step_by_step(error: Exception) -> str:
+    """Say that a function is differentiated without being compiled, and why."""
+    return f"the model was differentiated step by step, as it cannot be compiled: {explained(error)}"
+
+
 _OF_JAX = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
 _MEANINGS: tuple[tuple[type[Exception], str], ...] = (
     (

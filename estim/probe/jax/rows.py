@@ -66,6 +66,7 @@ class Rows:
 
     def _through_inputs(self, bank: Any, leaves: list[Any], first: Any) -> Any:
         """Return the rows of each input, (inputs, readings, width)."""
+        structure: Any
         entries, structure = jax.tree_util.tree_flatten(bank)
         places = [k for k, entry in enumerate(entries) if is_array(entry)]
 

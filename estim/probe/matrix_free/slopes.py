@@ -2,7 +2,8 @@
 
 All parameters move at once, so that a part of the model that derivatives leave out, or give another derivative than it
 has, shows. That is seen as well a little away from the parameters, where units do not stand at a kink, as they may for
-biases of zero. Two slopes that agree decide: where they do not settle, differences have nothing to say.
+biases of zero; one that stands there by chance shows in what both sides have in common. Two slopes that agree decide:
+where they do not settle, differences have nothing to say.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +37,9 @@ def weights_of(readings: int) -> Array:
     return np.random.default_rng(3).choice((-1.0, 1.0), (COMBINATIONS, readings))
 
 
-def require_slopes(at: Callable[[float], Array], said: Array, typical: Array, eps: float, library: str) -> None:
+def require_slopes(
+    at: Callable[[float], Array], start: Array, said: Array, typical: Array, *, eps: float, library: str
+) -> None:
     """Hold the slopes of combinations of some readings, from derivatives, against differences.
 
     Parameters
@@ -44,6 +47,8 @@ def require_slopes(at: Callable[[float], Array], said: Array, typical: Array, ep
     at : callable
         Multiple of a direction of all parameters by which they are moved from `AWAY` on -> those readings, (M,); NaN
         where the model fails there.
+    start : ndarray, shape (M,)
+        At zero; finite.
     said, typical : ndarray, shape (COMBINATIONS,)
         Slopes, of readings combined by `weights_of`, along that direction: sum over the parameters, and root of the sum
         of squares.
@@ -57,19 +62,18 @@ def require_slopes(at: Callable[[float], Array], said: Array, typical: Array, ep
     ValueError
         When differences settle on other slopes.
     """
-    start = at(0.0)
     weights, size = weights_of(len(start)), float(np.abs(start).sum())
     step, last = _FIRST, np.full(len(said), np.nan)
     with np.errstate(all="ignore"):
         while step >= np.sqrt(eps):
             above, below = (weights @ (at(side * step) - start) for side in (1.0, -1.0))
-            slope = (above - below) / (2.0 * step)
+            slope, kink = (above - below) / (2.0 * step), np.abs(above + below) / (2.0 * step)
             scale, noise = np.maximum(typical, np.abs(slope)), _ROUNDING * eps * size / step
             off = np.abs(slope - said)
             if (off <= _CLOSE * typical + noise).all():
                 return
             settled = np.abs(slope - last) <= _SETTLED * scale
-            wrong = settled & (off > _CLOSE * scale + 2.0 * noise)
+            wrong = settled & (off > _CLOSE * scale + 2.0 * kink + 2.0 * noise)
             if wrong.any():
                 raise ValueError(_contradiction(slope, said, int(np.argmax(wrong)), library))
             step, last = step / 4.0, slope

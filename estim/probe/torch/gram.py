@@ -55,6 +55,8 @@ class Layout:
     """Bytes of a block."""
     held: float = 0.0
     """Bytes of the factors of a segment."""
+    graph: float = 0.0
+    """Bytes of what the graph of a part keeps beside the parameters."""
 
 
 def grams_of(

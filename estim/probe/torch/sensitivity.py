@@ -38,7 +38,7 @@ Array = npt.NDArray[np.float64]
 DENSE = 3000
 ENTRIES = 20_000_000
 #: Inputs whose gradients are held against differences.
-CHECKED = 8
+CHECKED = 4
 
 
 @dataclass(frozen=True)

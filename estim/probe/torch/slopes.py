@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.derivatives.rounding import generic_signs
 from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
 from estim.probe.torch.readings import Subject, explained
 
@@ -31,7 +30,7 @@ def require_derivative(subject: Subject, part: Any) -> None:
     def moved(step: float) -> Iterator[None]:
         try:
             for tensor, value, one in zip(tensors, held, steps, strict=True):
-                tensor.data.copy_(value + (AWAY + step) * one)
+                tensor.data.copy_(value).add_(one, alpha=AWAY + step)
             yield
         finally:
             for tensor, value in zip(tensors, held, strict=True):
@@ -40,28 +39,38 @@ def require_derivative(subject: Subject, part: Any) -> None:
     def at(step: float) -> Array:
         with moved(step), torch.no_grad():
             try:
-                return np.asarray(subject.values(part).reshape(-1).double().cpu().numpy())
+                return _array(subject.values(part))
             except (TypeError, ValueError):  # not at these parameters
-                return np.full(count, np.nan)
+                return np.array(np.nan)
 
-    count = len(subject.readings(part).reshape(-1))
-    if not np.isfinite(at(0.0)).all():
-        return
     with moved(0.0):
-        readings = subject.readings(part).reshape(-1)
-        terms = [_terms(readings, subject, steps, weights) for weights in weights_of(count)]
+        try:
+            readings = subject.readings(part).reshape(-1)
+        except (TypeError, ValueError):
+            return
+        start = _array(readings)
+        if not np.isfinite(start).all():
+            return
+        terms = [_terms(readings, subject, steps, weights) for weights in weights_of(len(start))]
         del readings
     require_slopes(
-        at, np.array([said for said, _ in terms]), np.array([typical for _, typical in terms]),
-        torch.finfo(tensors[0].dtype).eps,
-        "torch (a detach, a hook, a backward of its own, or a rounding that gradients pass through? "
+        at, start, np.array([said for said, _ in terms]), np.array([typical for _, typical in terms]),
+        eps=torch.finfo(tensors[0].dtype).eps,
+        library="torch (a detach, a hook, a backward of its own, or a rounding that gradients pass through? "
         "requires_grad_(False) leaves out what is detached on purpose)",
     )  # fmt: skip
 
 
+def _array(readings: torch.Tensor) -> Array:
+    found: Array = readings.detach().reshape(-1).double().cpu().numpy()
+    return found
+
+
 def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:
     """Return the direction for each tensor; rows for padding, which torch gives no gradient, are not moved."""
-    sizes = sizes_of_steps([float(value.double().square().mean()) if value.numel() else 0.0 for value in held])
+    squares = [float(torch.linalg.vector_norm(value, dtype=torch.float64)) ** 2 for value in held]
+    sizes = sizes_of_steps([square / max(1, value.numel()) for square, value in zip(squares, held, strict=True)])
+    drawn = torch.Generator().manual_seed(0)
     padding = {
         id(part.weight): part.padding_idx
         for part in subject.module.modules()
@@ -69,8 +78,8 @@ def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:
     }
     found = []
     for tensor, value, size in zip(subject.parameters.tensors, held, sizes, strict=True):
-        signs = torch.as_tensor(size * generic_signs(value.numel())).to(value.device, value.dtype)
-        step = signs.reshape(value.shape)
+        normal = torch.randn(value.shape, generator=drawn, dtype=torch.float32)
+        step = normal.to(value.device, value.dtype).mul_(size)
         if id(tensor) in padding:
             step[padding[id(tensor)]] = 0.0
         found.append(step)
@@ -91,5 +100,9 @@ def _terms(readings: torch.Tensor, subject: Subject, steps: list[torch.Tensor], 
         if gradient.layout != torch.strided:
             msg = f"gradients must be dense; those of {name} are not (an embedding with sparse=True?)"
             raise ValueError(msg)
-    parts = [(gradient * step).double() for gradient, step in zip(gradients, steps, strict=True)]
-    return sum(float(part.sum()) for part in parts), float(sum(part.square().sum() for part in parts)) ** 0.5
+    said, squares = 0.0, 0.0
+    for gradient, step in zip(gradients, steps, strict=True):
+        product = gradient * step
+        said += float(product.sum(dtype=torch.float64))
+        squares += float(torch.linalg.vector_norm(product, dtype=torch.float64)) ** 2
+    return said, squares**0.5

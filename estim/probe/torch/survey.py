@@ -1,6 +1,7 @@
 """A first look at a bank: its readings, what can be taken apart, what will be held, and what it will cost."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,8 +152,10 @@ def layout_of(
     held = int(min(available() / 4, max(_PART * whole, _ALWAYS))) if held is None else held
     parts = parts_of(bank, seen)
     count = sum(1 for _ in parts())
-    segments, most = _segments(subject, next(parts()), readings, held)
-    return Layout(parts, _alone(seen), readings, count, segments, block, most)
+    with _counted(subject) as kept:
+        output = subject.readings(next(parts()))
+    segments, most = _segments(subject, output, readings, held)
+    return Layout(parts, _alone(seen), readings, count, segments, block, most, sum(kept.values()))
 
 
 _ALL = 2**62
@@ -164,13 +167,14 @@ def way_of_module(subject: Subject, layout: Layout, keep: int, noise: Whitening)
     groups, size = len(set(subject.parameters.groups)), subject.parameters.size
     return way_of(
         layout.readings, size, groups, element, held=layout.held + 2.0 * layout.block,
-        graph=graph_bytes(subject, layout), keep=keep, noise=noise,
+        graph=layout.graph, keep=keep, noise=noise,
         holding="gradients, blocks of rows and the graph of a part of the bank",
     )  # fmt: skip
 
 
-def graph_bytes(subject: Subject, layout: Layout) -> float:
-    """Return the bytes of what the graph of a part of the bank keeps beside the parameters."""
+@contextmanager
+def _counted(subject: Subject) -> Iterator[dict[int, float]]:
+    """Collect the bytes of what graphs made inside keep beside the parameters, by the place of their storage."""
     own = {tensor.untyped_storage().data_ptr() for tensor in subject.snapshot.tensors}
     kept: dict[int, float] = {}
 
@@ -181,17 +185,16 @@ def graph_bytes(subject: Subject, layout: Layout) -> float:
         return tensor.detach()  # itself would keep the graph for good
 
     with torch.autograd.graph.saved_tensors_hooks(look, lambda tensor: tensor):
-        readings = subject.readings(next(layout.parts()))  # held, so that no storage is used anew
-    del readings
-    return sum(kept.values())
+        yield kept
 
 
-def _segments(subject: Subject, part: Any, readings: int, held: int) -> tuple[tuple[tuple[int, ...], ...], float]:
+def _segments(
+    subject: Subject, output: torch.Tensor, readings: int, held: int
+) -> tuple[tuple[tuple[int, ...], ...], float]:
     """Put the tensors, from the first to the last, in segments whose factors fit; return also the most bytes held.
 
     Gradients of the last go through little of the model: what does not fit in the first segments costs least there.
     """
-    output = subject.readings(part)
     share = readings / output.numel()
     segments: list[list[int]] = [[]]
     room, most = float(held), 0.0

@@ -104,6 +104,21 @@ def test_batches_and_inputs_left_out_read_as_in_the_dense_way(double, monkeypatc
     assert not found.input_share[2].any()
 
 
+def test_a_function_that_float64_breaks_is_compiled_all_the_same(monkeypatch):
+    def single(params, bank):
+        if params["first"]["weight"].dtype != jnp.float32:
+            raise TypeError("float32 only")
+        return PERCEPTRON(params, bank)
+
+    monkeypatch.setattr(large, "DENSE", 0)
+    params = arrays(perceptron_weights(), jnp.float32)
+    for free in (2.0**33, 0.0):
+        monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda free=free: free)
+        found = estim.sensitivity(single, inputs(10).astype(np.float32), 0.1, params=params)
+        assert any("by moving the parameters a little" in note for note in found.notes)
+        assert not any("step by step" in note for note in found.notes)
+
+
 def test_float32_gets_a_second_pass_where_its_rounding_hides_what_its_derivatives_do_not(monkeypatch):
     def graded(params, bank):
         return (params["w"] * 10.0 ** (-0.25 * jnp.arange(20)) * bank).reshape(len(bank), -1)

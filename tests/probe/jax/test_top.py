@@ -148,6 +148,15 @@ def test_batches_inputs_left_out_and_float32(huge):
     assert found.left_out.tolist() == [4, 5]
 
 
+def test_what_cannot_be_compiled_is_said(huge):
+    params = arrays(perceptron_weights(), jnp.float32)
+    found = estim.sensitivity(branching, inputs(20), 0.1, params=params)
+    (note,) = [note for note in found.notes if "step by step" in note]
+    assert note.startswith(
+        "the model was differentiated step by step, as it cannot be compiled: the model needs the value"
+    )
+
+
 def test_a_covariance_is_refused(huge):
     with pytest.raises(ValueError, match=r"^sigma must be a number or one for each reading where the Gram matrix is"):
         estim.sensitivity(PERCEPTRON, inputs(20), np.eye(40), params=arrays(perceptron_weights(), jnp.float32))

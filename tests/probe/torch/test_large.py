@@ -10,7 +10,7 @@ from estim.probe.matrix_free.record import ModelSensitivity  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
 from estim.probe.torch.gram import grams_of  # noqa: E402
 from estim.probe.torch.sensitivity import Asked, opened, probe_module  # noqa: E402
-from estim.probe.torch.survey import graph_bytes, layout_of, survey  # noqa: E402
+from estim.probe.torch.survey import layout_of, survey  # noqa: E402
 from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
 
 DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
@@ -344,7 +344,7 @@ def test_the_graph_of_a_part_is_counted_in_what_is_held():
     with opened(perceptron(), inputs(12, 3), DEFAULT) as (subject, batches):
         layout = layout_of(subject, batches, survey(subject, batches, False))
         # The inputs, (12, 3), and what comes out of the tanh, (12, 4), in float64; parameters are no part of it.
-        assert graph_bytes(subject, layout) == 8.0 * 12 * (3 + 4)
+        assert layout.graph == 8.0 * 12 * (3 + 4)
 
 
 def test_a_shift_is_judged_as_by_the_record_of_the_whole_jacobian(large, monkeypatch):

@@ -222,7 +222,7 @@ class Doubled(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", ["relu", "at a kink", "steep", "frozen"])
 def test_gradients_that_are_those_of_the_readings_are_not(kind, seed, dtype):
     torch.manual_seed(seed)
@@ -236,7 +236,8 @@ def test_gradients_that_are_those_of_the_readings_are_not(kind, seed, dtype):
     if kind == "frozen":
         module[0].requires_grad_(False)
     readings = lambda model, x: model(x).detach().mean(1) * 0.0 + torch.tanh(model(x)).sum(1)  # noqa: E731
-    assert estim.sensitivity(module.to(dtype), bank.to(dtype), 0.1, readings=readings).resolved
+    # Not refused; where tanh is saturated, nothing may be seen.
+    assert estim.sensitivity(module.to(dtype), bank.to(dtype), 0.1, readings=readings).readings == 12
 
 
 @pytest.mark.parametrize(("argument", "value"), [("params", {"a": 1.0}), ("jac", np.sin), ("digits", 50)])
