@@ -56,7 +56,7 @@ def readout_of(columns: Array, scale: Array, weights: Array, noise: Whitening) -
     Where the vectors are known more roughly than orthonormality, they are made so from the strongest on: a column is
     then as accurate as the Jacobian's own error leaves that direction.
     """
-    moved = np.empty((len(noise.scale), weights.shape[1]), order="F")
+    moved = np.empty((len(noise.scale), weights.shape[1]))  # in C's order, as a record read back has it
     if noise.forward is not None:
         moved[:] = product(noise.forward, product(columns / scale, weights))
     else:
@@ -85,12 +85,12 @@ def norms_of_columns(matrix: Array) -> Array:
 
 
 def _orthonormal(columns: Array) -> Array:
-    """Return Q of the QR factorisation, each column turned to the side of what it was, in their place if it can be."""
+    """Return Q of the QR factorisation, each column turned to the side of what it was."""
     from scipy.linalg import lapack
 
     work = 64 * columns.shape[1]
-    factored, tau, *_ = lapack.dgeqrf(columns, lwork=work, overwrite_a=1)
+    factored, tau, *_ = lapack.dgeqrf(np.asfortranarray(columns), lwork=work, overwrite_a=1)
     signs = np.where(np.diagonal(factored) < 0.0, -1.0, 1.0)
     orthonormal, *_ = lapack.dorgqr(factored, tau, lwork=work, overwrite_a=1)
     orthonormal *= signs
-    return np.asarray(orthonormal)
+    return np.ascontiguousarray(orthonormal)
