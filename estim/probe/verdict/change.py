@@ -22,8 +22,10 @@ _FAR = 3e4
 #: So many standard deviations beyond the critical value the power is 1 to the last bit.
 _CERTAIN = 1e3
 #: Beyond it no root is sought.
-_FARTHEST = 1e150
-_NEAREST = 1e-150
+FARTHEST = 1e150
+NEAREST = 1e-150
+# First step away from a guess.
+_NEAR = 1.05
 
 
 @lru_cache(maxsize=64)  # roots of the power ask for the same one dozens of times
@@ -87,27 +89,38 @@ def detectable_shift(degrees: int, power: float, confidence_level: float, noise_
     if power <= alarm:
         msg = f"power must exceed the false-alarm rate {alarm:.6g} = 1 - confidence_level; got {power!r}"
         raise ValueError(msg)
+    return shift_detected(degrees, power, alarm, noise_degrees)
+
+
+@lru_cache(maxsize=64)
+def shift_detected(degrees: int, power: float, level: float, noise_degrees: float = math.inf) -> float:
+    """Return the shift at which a test at a level has the power; infinite without degrees of freedom."""
     if degrees == 0:
         return math.inf
     return first_reaching(
-        lambda shift: float(change_powers(np.array([shift]), degrees, alarm, noise_degrees)[0]), power
+        lambda shift: float(change_powers(np.array([shift]), degrees, level, noise_degrees)[0]), power
     )
 
 
 def first_reaching(
-    rising: Callable[[float], float], target: float, *, start: float | None = None, rtol: float = 4.0 * EPS
+    rising: Callable[[float], float],
+    target: float,
+    *,
+    start: float | None = None,
+    near: float | None = None,
+    rtol: float = 4.0 * EPS,
 ) -> float:
     """Return where a rising function of a positive number, from `start` on, reaches the target; infinite if never.
 
-    Zero where all that are sought reach it.
+    Zero where all that are sought reach it. `near` is a guess.
     """
     from scipy import optimize
 
-    first = 1.0 if start is None else start
+    first, step = (1.0 if start is None else start, 2.0) if near is None else (near, _NEAR)
     reached = rising(first) >= target
     if reached and start is not None:
         return start
-    low, high = _bracket(rising, target, first, 0.5 if reached else 2.0)
+    low, high = _bracket(rising, target, first, 1.0 / step if reached else step)
     if low == high:
         return 0.0 if reached else math.inf
     while high > 4.0 * low:
@@ -121,7 +134,7 @@ def _bracket(rising: Callable[[float], float], target: float, first: float, step
     near, far = first, first * step
     while (rising(far) >= target) is (step < 1.0):
         step *= step
-        near, far = far, min(max(far * step, _NEAREST), _FARTHEST)
+        near, far = far, min(max(far * step, NEAREST), FARTHEST)
         if near == far:
             break
     return min(near, far), max(near, far)

@@ -158,8 +158,8 @@ class EquivalenceTest:
             ratio = float(self.shifts[0] / margin) if margin > 0.0 else math.inf
             return min(max(low, ratio * ratio), high)
 
-        def excess(log_ratio: float) -> float:
-            return float(self._limits_by(np.array([math.exp(log_ratio)]))[0]) - critical
+        def excess(log_ratio: float) -> float:  # that of the limit over the critical value has the same sign
+            return self.level - replace(self, shifts=self.shifts / math.exp(0.5 * log_ratio)).p_value(critical)
 
         if excess(math.log(low)) <= 0.0:
             return low

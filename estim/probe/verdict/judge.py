@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.blas import one_blas_thread
 from estim.probe.arguments import real_number
 from estim.probe.verdict.change import change_p_value, change_powers, critical_value
 from estim.probe.verdict.margin import Margin, margin_of
@@ -50,6 +51,8 @@ class Projected:
     """The readings that moved most."""
 
 
+# Its matrices are small: threads cost more than they bring, and those of two libraries wait for one another.
+@one_blas_thread()
 def judge(
     found: "Sensitivity",
     observed_shift: Any,

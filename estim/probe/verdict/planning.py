@@ -11,7 +11,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.verdict.change import change_powers, critical_value, first_reaching
+from estim.probe.verdict.change import (
+    FARTHEST,
+    NEAREST,
+    change_powers,
+    critical_value,
+    first_reaching,
+    shift_detected,
+)
 from estim.probe.verdict.equivalence import EquivalenceTest
 
 Array = npt.NDArray[np.float64]
@@ -116,7 +123,13 @@ class Situation:
             return math.inf
         if np.isinf(self.shifts).all():
             return 0.0
-        return first_reaching(self.detected, self.power)
+        single = shift_detected(self.degrees, self.power, self.level, self.noise_degrees)
+        if len(self.shifts) == 1:
+            factor = single / float(self.shifts[0])
+            return 0.0 if factor < NEAREST else factor if factor < FARTHEST else math.inf
+        typical = self.shifts[(self.shifts > 0.0) & np.isfinite(self.shifts)]
+        near = single / float(np.median(typical)) if self.degrees and typical.size else None
+        return first_reaching(self.detected, self.power, near=near)
 
     def most(self) -> float:
         """Return the largest probability of EQUIVALENT that any factor reaches: no false alarm must intervene.
