@@ -40,7 +40,13 @@ class Factored:
 
     def times(self, scale: Array) -> tuple[Array, Array, Array]:
         """Return M_r diag(scale) decomposed: the weights, still for columns of M, the values and the right vectors."""
-        found = decompose(lambda: self.values[:, None] * self.right * scale, self.resolution / self.weakest)
+
+        def rows() -> Array:
+            made = self.values[:, None] * self.right
+            made *= scale
+            return made
+
+        found = decompose(rows, self.resolution / self.weakest)
         if self.rescaled is not None:
             return product(self.rescaled, found.left), found.values, found.right
         left = found.left

@@ -91,10 +91,12 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
     found = factor(condensed.noisy / scale, slack)
     rank, size = len(found.values), len(scale)
     plain = undecided(condensed.noisy) if rank < size else None
-    if 0 < rank == size - len(proven) < size:
-        weights, values, directions = _beside_null(condensed.noisy / scale, found, scale, proven)
+    beside_null = 0 < rank == size - len(proven) < size
+    noisy = condensed.noisy / scale if beside_null else None
+    del condensed  # nor need the caller hold it, if memory matters
+    if noisy is not None:
+        weights, values, directions = _beside_null(noisy, found, scale, proven)
     else:
-        del condensed  # nor need the caller hold it, if memory matters
         weights, values, right = found.times(scale)
         directions = joined(right, orthonormal(found.unseen / scale))
         values = _known_to_rounding(values, found, scale) if rank < size else values

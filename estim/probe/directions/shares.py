@@ -114,7 +114,7 @@ def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) ->
     Nothing for a group of all parameters.
     """
     floors = _floors_alone(condensed)
-    rows = {}
+    rows: dict[str, tuple[float, ...]] = {}
     for name, places in _places(groups).items():
         if len(places) == len(groups):
             continue
@@ -122,7 +122,7 @@ def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) ->
         member[places] = True
         within = gauge_within(gauge, member)
         if len(places) == 1:  # nothing to decompose
-            floor = floors[places[0]]
+            floor = float(floors[places[0]])
             rows[name] = (1, int(floor < np.inf), floor, floor, len(within))
         else:
             rows[name] = _row(resolve(condensed.columns(member), within), len(within))
