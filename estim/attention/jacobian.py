@@ -99,6 +99,15 @@ def jacobian_in(
     return result
 
 
+def ball_outputs(layers: Sequence[Layer], group: Group, normalizer: formula.Weigh, digits: int) -> Array:
+    """Return the outputs of a group of inputs, (inputs, tokens, width), in balls that `narrow_balls` made narrow."""
+
+    def outputs() -> Array:
+        return formula.forward(weights_in(layers, as_balls), as_balls(group.entries), normalizer, group.positions)
+
+    return narrow_balls(outputs, digits)
+
+
 def ball_jacobian(
     layers: Sequence[Layer],
     bank: Any,

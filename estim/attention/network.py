@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, as_balls, as_float, as_fractions, midpoints
-from estim.attention import formula, gauge, jacobian
-from estim.attention.bank import Group, read_bank
+from estim.arithmetic import Array, as_float, as_fractions, midpoints
+from estim.attention import gauge, jacobian
+from estim.attention.bank import read_bank
 from estim.attention.effective import EffectiveParameters, effective_parameters
 from estim.attention.exceptional import exceptional
 from estim.attention.layer import (
@@ -24,7 +24,8 @@ from estim.attention.layer import (
     with_vector,
 )
 from estim.attention.mean_response import mean_response
-from estim.attention.normalizers import Normalizer, find_normalizer
+from estim.attention.named_normalizers import find_normalizer
+from estim.attention.normalizers import Normalizer
 from estim.recovery.response import MeanResponse
 
 
@@ -156,18 +157,12 @@ class Network:
         """
         inputs = read_bank(bank, self.width)
         if digits is not None:
-            return inputs.assemble([midpoints(self._ball_outputs(group, digits)) for group in inputs.groups])
+            balls = [jacobian.ball_outputs(self.layers, group, self.normalizer, digits) for group in inputs.groups]
+            return inputs.assemble([midpoints(outputs) for outputs in balls])
         floats = [layer.float64 for layer in self.layers]
         return inputs.assemble(
             jacobian.float_trace(floats, group, self.normalizer)[-1].outputs for group in inputs.groups
         )
-
-    def _ball_outputs(self, group: Group, digits: int) -> Array:
-        def outputs() -> Array:
-            weights = jacobian.weights_in(self.layers, as_balls)
-            return formula.forward(weights, as_balls(group.entries), self.normalizer, group.positions)
-
-        return jacobian.narrow_balls(outputs, digits)
 
     def jacobian(self, bank: Any, *, factors: Sequence[str] = FACTORS, digits: int | None = None) -> Array:
         """Return the exact derivatives of all readings with respect to the chosen factors.
@@ -190,8 +185,7 @@ class Network:
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit, or the normalizer leaves a row of scores without a positive finite
-            sum.
+            If an argument does not fit, or the normalizer leaves a row of scores without a positive finite sum.
         OverflowError
             If float64 does not hold the factors, the bank or what comes out.
         """

@@ -12,7 +12,8 @@ from estim.probe.derivatives.differentiate import scales_of
 from estim.probe.derivatives.rounding import EPS, rounding_noise
 from estim.probe.directions.noise import Whitening, whitening
 from estim.probe.model.calls import Calls, first_calls
-from estim.probe.model.probed import Probed, as_callable, probe
+from estim.probe.model.probe import as_callable, probe
+from estim.probe.model.probed import Probed
 from estim.record import Record
 from estim.recovery.response import MeanResponse
 

@@ -12,7 +12,7 @@ from estim.probe.directions.noise import noise_of
 from estim.probe.model.batches import Batches, joined
 from estim.probe.model.given import require_nan_policy
 from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_keep, require_left_out
-from estim.probe.model.probed import probe
+from estim.probe.model.probe import probe
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, check_progress, generator
 

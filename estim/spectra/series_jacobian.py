@@ -19,8 +19,9 @@ from estim.attention import formula
 from estim.attention.bank import Bank
 from estim.attention.jacobian import weights_in
 from estim.attention.layer import FACTORS, Convert
+from estim.attention.named_normalizers import NORMALIZERS
 from estim.attention.network import Network
-from estim.attention.normalizers import NORMALIZERS, Normalizer, power_series
+from estim.attention.normalizers import Normalizer, power_series
 
 _HALF_POWERS = {"query": 1, "key": -1, "value": 0}
 # The largest primes below 2^61; the second and third are for entries whose denominators the one before divides.

@@ -19,8 +19,8 @@ from estim.attention.effective import rank
 from estim.attention.gauge import tangents_in
 from estim.attention.jacobian import ball_jacobian, float_jacobian, jacobian_in
 from estim.attention.layer import FACTORS, Layer, check_factors
+from estim.attention.named_normalizers import NORMALIZERS
 from estim.attention.network import Network
-from estim.attention.normalizers import NORMALIZERS
 from estim.spectra.certify import Enclosures, enclose, without_null
 from estim.spectra.graded import log2_above
 from estim.spectra.plain import frozen, to_mpf

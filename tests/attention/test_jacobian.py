@@ -12,7 +12,8 @@ from estim.attention.effective import rank
 from estim.attention.gauge import tangents_in
 from estim.attention.jacobian import ball_jacobian, jacobian_in
 from estim.attention.layer import FACTORS, unflatten
-from estim.attention.normalizers import NORMALIZERS, power_series
+from estim.attention.named_normalizers import NORMALIZERS
+from estim.attention.normalizers import power_series
 from sims.fixtures import matrix_bank, matrix_network
 from tests.attention import reference
 from tests.attention.cases import DIFFERENCE_RTOL, NAMES, close, eighths, network, networks

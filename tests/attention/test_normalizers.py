@@ -9,7 +9,8 @@ import pytest
 
 from estim.arithmetic import ball_digits, series_terms
 from estim.attention import Layer, Network, Normalizer
-from estim.attention.normalizers import NORMALIZERS, power_series
+from estim.attention.named_normalizers import NORMALIZERS
+from estim.attention.normalizers import power_series
 from tests.attention import reference
 from tests.attention.cases import NAMES
 

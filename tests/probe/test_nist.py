@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from estim.probe.model.probed import probe
+from estim.probe.model.probe import probe
 from tests.probe import nist
 
 # Eleven digits are certified: half a unit of the last, relative to a first digit of 1.

@@ -17,7 +17,7 @@ from estim.probe.model.batches import Batches
 from estim.probe.model.calls import Calls, First, first_calls
 from estim.probe.model.given import read_jacobian
 from estim.probe.model.kinds import holds_jax_arrays
-from estim.probe.model.probed import as_callable
+from estim.probe.model.probe import as_callable
 
 Array = npt.NDArray[np.float64]
 Pull = Callable[[Array], Array]

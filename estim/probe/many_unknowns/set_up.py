@@ -15,7 +15,8 @@ from estim.probe.many_unknowns.curvature import SecondOrder, box_breakdown, seco
 from estim.probe.many_unknowns.fits import Coordinates
 from estim.probe.many_unknowns.least_squares import EPS, Problem, absolute, whitened
 from estim.probe.many_unknowns.refit import NetworkRefit, Refit, refit_of
-from estim.probe.model.probed import Probed, probe
+from estim.probe.model.probe import probe
+from estim.probe.model.probed import Probed
 from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]

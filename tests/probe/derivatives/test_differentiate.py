@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from estim.probe.model.probed import probe
+from estim.probe.model.probe import probe
 from tests.probe.functions import FUNCTIONS, X
 
 EPS = np.finfo(np.float64).eps

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import estim
-from estim.probe.model.probed import probe
+from estim.probe.model.probe import probe
 
 X = np.arange(1, 5.0)
 AT = {"a": 1.2345678, "b": 1.0}

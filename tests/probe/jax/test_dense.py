@@ -8,7 +8,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 import estim  # noqa: E402
-from estim.probe.model.probed import probe  # noqa: E402
+from estim.probe.model.probe import probe  # noqa: E402
 from tests.probe.jax.functions import (  # noqa: E402
     arrays,
     as_network,

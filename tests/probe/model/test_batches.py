@@ -3,7 +3,7 @@ import pytest
 
 from estim import Batches, linearity, sensitivity
 from estim.attention import Layer, Network
-from estim.probe.model.probed import probe
+from estim.probe.model.probe import probe
 
 X = np.linspace(0.1, 2.0, 7)
 PARAMS = {"a": 1.0, "b": 0.5}

@@ -3,7 +3,7 @@ import pytest
 
 import estim
 from estim.attention import Layer, Network, Normalizer
-from estim.probe.model.probed import probe
+from estim.probe.model.probe import probe
 from sims.fixtures import matrix_bank, matrix_network
 
 RNG = np.random.default_rng(3)

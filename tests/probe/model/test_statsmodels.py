@@ -6,7 +6,7 @@ import statsmodels.formula.api as smf
 from statsmodels.tsa.api import AutoReg
 from statsmodels.tsa.arima.model import ARIMA
 
-from estim.probe.model.probed import probe
+from estim.probe.model.probe import probe
 
 RNG = np.random.default_rng(0)
 X = sm.add_constant(RNG.normal(size=(20, 2)))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estim.probe.model.probed import Probed, probe
+from estim.probe.model.probe import probe
+from estim.probe.model.probed import Probed
 
 X = np.array([1.0, 2.0, 3.0])
 
