@@ -1,11 +1,14 @@
 """Faults that a reviewer found: records that follow the caller's arrays, drowned shares, names that start formulas."""
 
+import itertools
+
 import mpmath
 import numpy as np
 import pytest
 from scipy import stats
 
 import estim
+from estim import Sensitivity
 from estim.cli import main
 
 
@@ -76,3 +79,52 @@ def test_units_at_the_ends_of_the_floats_lose_nothing(units):
     assert found.minimum_detectable([1.0, 0.0]) * units[0] == pytest.approx(expected.minimum_detectable([1.0, 0.0]))
     assert found.shift([2.0, 0.0]) == pytest.approx(2.0 * units[0] * expected.shift([1.0, 0.0]), rel=1e-12, abs=0.0)
     found.summary()
+
+
+def graded(seed, exponents, *, idle=False):
+    """Return a Jacobian with columns decades apart, a symmetry that mixes them, and their scales."""
+    rng = np.random.default_rng(seed)
+    mixing = np.array([-1.0, 2.0, 0.0, 1.0] if idle else [-1.0, 2.0, 1.0])
+    free = rng.standard_normal((8, len(mixing)))
+    free[:, -1] = free[:, 0] - 2.0 * free[:, 1]
+    if idle:
+        free[:, 2] = 0.0
+    scale = 10.0 ** rng.permutation(exponents)
+    return free * scale, (mixing / scale)[:, None], scale
+
+
+class TestSymmetriesOfGradedColumns:
+    def test_the_strongest_singular_value_is_that_of_the_jacobian(self):
+        jacobian, symmetry, _ = graded(2, [-8.0, 0.0, 8.0])
+        found = Sensitivity.from_jacobian(jacobian, 1.0, symmetry=symmetry)
+        assert [str(status) for status in found.status] == ["seen", "seen", "gauge"]
+        np.testing.assert_allclose(found.singular_values[0], np.linalg.svd(jacobian)[1][0], rtol=1e-6)
+
+    def test_units_do_not_make_a_parameter_of_a_group_gauge(self):
+        jacobian, symmetry, _ = graded(4, np.linspace(-10.0, 10.0, 4), idle=True)
+        found = Sensitivity.from_jacobian(jacobian, 1.0, symmetry=symmetry, groups=["x", "y", "x", "y"])
+        assert found.by_group()["gauge"].tolist() == [0, 0]
+        assert found.by_group()["seen"].tolist() == [1, 2]
+
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("declared", [False, True])
+    def test_the_hardest_change_depends_on_no_order_of_the_parameters(self, seed, declared):
+        jacobian, symmetry, scale = graded(seed, [-9.0, 1.0, 10.0])
+        if not declared:
+            jacobian, symmetry = np.random.default_rng(seed).standard_normal((8, 3)) * scale, None
+        shifts = []
+        for order in itertools.permutations(range(3)):
+            mixed = None if symmetry is None else symmetry[list(order)]
+            found = Sensitivity.from_jacobian(jacobian[:, order], 0.1, symmetry=mixed)
+            shifts.append(found.judge(np.zeros(8), smallest_change=estim.AnyChange(0.01, relative=False)).shifts[0])
+        np.testing.assert_allclose(shifts, shifts[0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_record_read_back_answers_to_the_same_bits(seed):
+    rng = np.random.default_rng(seed)
+    found = Sensitivity.from_jacobian(rng.standard_normal((12, 5)), 0.1)
+    again, change, shift = Sensitivity.from_json(found.to_json()), rng.standard_normal(5), rng.standard_normal(12)
+    assert again.shift(change) == found.shift(change)
+    assert again.floor(change) == found.floor(change)
+    assert again.judge(shift, smallest_change=1.0) == found.judge(shift, smallest_change=1.0)

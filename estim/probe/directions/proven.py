@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from estim.probe.arguments import reals
 from estim.probe.directions.blas import product
-from estim.probe.directions.graded_svd import svd
+from estim.probe.directions.graded_svd import orthonormal, svd
 
 Array = npt.NDArray[np.float64]
 
@@ -75,11 +75,15 @@ def exact_null_space(exact: npt.NDArray[np.object_]) -> Array:
     return _span(as_float(from_rationals(null_space(as_rationals(exact)))).T)
 
 
-def gauge_within(gauge: Array, member: npt.NDArray[np.bool_]) -> Array:
-    """Return orthonormal rows, over the members alone, of the gauge directions that touch no other parameter."""
+def gauge_within(gauge: Array, member: npt.NDArray[np.bool_], scale: Array) -> Array:
+    """Return orthonormal rows, over the members alone, of the gauge directions that touch no other parameter.
+
+    What counts as touching depends on no units: each parameter is taken times its effect, `scale`.
+    """
     if not len(gauge) or member.all():
         return gauge
-    others = gauge[:, ~member]
+    rows = orthonormal(gauge * scale)
+    others = rows[:, ~member]
     left, outside, _ = svd(others, full=len(others) > others.shape[1])
     touching = int(np.count_nonzero(outside > 1e-8))
-    return _span(product(left[:, touching:].T, gauge[:, member]))
+    return _span(product(left[:, touching:].T, rows[:, member]) / scale[member])

@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 
 #: Rows at a time.
 _ROWS = 64
+# Of a column beside a null space, below which what is left has lost half its digits.
+_CANCELLED = 1e-4
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,10 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
     return Directions(
         rank=rank,
         singular_values=_padded(values, size),
-        directions=directions,
+        directions=np.ascontiguousarray(directions),  # as a record read back has it
         scale=scale,
         scaled_singular_values=_padded(np.concatenate([found.values, found.unresolved]), size),
-        scaled_directions=joined(found.right, found.unseen),
+        scaled_directions=np.ascontiguousarray(joined(found.right, found.unseen)),
         resolution=found.resolution,
         moved=Moved(weights, _error(weights, slack + ROUNDING, values)),
         undecided=plain,
@@ -192,11 +194,21 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     kept = kept[np.argsort(scale[kept], kind="stable")]
     rest = -product(null.T, null[:, kept])
     rest[kept, np.arange(rank)] += 1.0
+    # A column that the null space takes up nearly whole leaves rounding there: the others are then eliminated instead.
+    eliminated = float(norms_of(rest).min()) < _CANCELLED
+    if eliminated:
+        others = order[: len(null)]
+        rest[:] = 0.0
+        rest[kept, np.arange(rank)] = 1.0
+        rest[others] = -np.linalg.solve(null[:, others], null[:, kept])
     basis, mixing = qr(rest, mode="economic", overwrite_a=True)
     triangle = qr(noisy[:, kept], mode="r", overwrite_a=True)[0][:rank]
-    left, values, right = decompose(
-        lambda: solve_triangular(mixing, (triangle * scale[kept]).T, trans="T").T, found.resolution / found.weakest
-    )
+
+    def along() -> Array:
+        columns = triangle * scale[kept]
+        return np.asarray(columns @ mixing.T if eliminated else solve_triangular(mixing, columns.T, trans="T").T)
+
+    left, values, right = decompose(along, found.resolution / found.weakest)
     weights = np.zeros((len(scale), rank))
     weights[kept] = solve_triangular(triangle, left)
     return weights, values, np.concatenate([product(right, basis.T), null])

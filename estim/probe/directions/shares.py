@@ -113,14 +113,15 @@ def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) ->
 
     Nothing for a group of all parameters.
     """
-    floors = _floors_alone(condensed)
+    floors, norms = _floors_alone(condensed), condensed.column_norms()
+    scale = np.where(np.isfinite(norms) & (norms > 0.0), norms, 1.0)
     rows: dict[str, tuple[float, ...]] = {}
     for name, places in _places(groups).items():
         if len(places) == len(groups):
             continue
         member = np.zeros(len(groups), dtype=bool)
         member[places] = True
-        within = gauge_within(gauge, member)
+        within = gauge_within(gauge, member, scale)
         if len(places) == 1:  # nothing to decompose
             floor = float(floors[places[0]])
             rows[name] = (1, int(floor < np.inf), floor, floor, len(within))

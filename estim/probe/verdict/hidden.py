@@ -31,9 +31,9 @@ def unseen_of(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Arr
     values = values[np.isfinite(values)]
     doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
     tolerance = max(INSIDE, min(doubt, _MOST_DOUBT))
-    gauge = _inside(span(rows_of(found, "gauge") * found.scale), members, INSIDE)
-    free = _left(_inside(rows, members, tolerance), gauge)
-    proven = _inside(span(rows_of(found, "null", "gauge") * found.scale), members, INSIDE)
+    gauge = inside(span(rows_of(found, "gauge") * found.scale), members, INSIDE)
+    free = _left(inside(rows, members, tolerance), gauge)
+    proven = inside(span(rows_of(found, "null", "gauge") * found.scale), members, INSIDE)
     return free / found.scale, min(len(free), len(proven) - len(gauge))
 
 
@@ -49,13 +49,29 @@ def span(rows: Array) -> Array:
     return np.asarray(np.linalg.qr((rows / norms_of(rows.T)[:, None]).T)[0].T)
 
 
-def _inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
+def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
     """Return orthonormal rows spanning the part of a subspace that touches the members alone."""
     if members.all() or not len(rows):
         return rows
     left, outside, _ = np.linalg.svd(rows[:, ~members])
     touching = int(np.count_nonzero(outside > tolerance))
     return np.asarray(left.T @ rows)[touching:]
+
+
+def free_of_gauge(gauge: Array, members: npt.NDArray[np.bool_], weights: Array) -> npt.NDArray[np.bool_]:
+    """Return members whose changes stand for those of all, modulo gauge; `weights` measure a change.
+
+    Left out are those that gauges within the members take up most: a change of such a one alone is nearly gauge, and
+    what rounding would leave of it is not known, but together with that gauge it is a change of the others.
+    """
+    from scipy.linalg import qr
+
+    rows = inside(span(gauge * weights), members, INSIDE)
+    free = members.copy()
+    if len(rows):
+        *_, order = qr(rows, mode="r", pivoting=True)
+        free[order[: len(rows)]] = False
+    return free
 
 
 def _left(rows: Array, removed: Array) -> Array:

@@ -11,7 +11,7 @@ from estim.probe.arguments import real_number
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.hardest import coordinates, least, modulo
-from estim.probe.verdict.hidden import INSIDE, phrases, rows_of, span, unseen_of
+from estim.probe.verdict.hidden import INSIDE, free_of_gauge, phrases, rows_of, span, unseen_of
 from estim.probe.verdict.moved import (
     NOTABLE,
     doubt_of_set,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
+# Of a parameter modulo gauge, that must be left: rounding is then 1e-8 of it.
+_LEFT = 1e-8
 
 
 @dataclass(frozen=True)
@@ -200,8 +202,13 @@ def _of_set(
     """Return the margin of all changes of one size, or of random ones."""
     members = _members(found, group)
     if norm is not found.relative_norm:  # that one has the gauge for its null space as it is
-        norm = modulo(norm, rows_of(found, "gauge"))
-    where = coordinates(norm, members)
+        gauge, weights = rows_of(found, "gauge"), norm
+        norm, free = modulo(norm, gauge), free_of_gauge(gauge, members, norm)
+        if norm.ndim == 2:
+            _require_measured(found, norm, weights, free)
+    else:
+        free = members
+    where = coordinates(norm, free)
     if not where.dimension:
         return Margin(words, np.zeros(1), None, gauge=True)
     if rng is not None:
@@ -230,6 +237,18 @@ def _of_set(
     leading = change[int(np.argmax(np.abs(change * found.scale)))]
     hardest = phrase(change / leading, found.names, found.scale) if where.dimension > 1 else ""
     return Margin(words, np.array([size * value - doubt]), change, hardest=hardest, doubt=doubt)
+
+
+def _require_measured(found: "Sensitivity", norm: Array, weights: Array, free: npt.NDArray[np.bool_]) -> None:
+    """Refuse a parameter of which modulo gauge too little is left to be more than rounding."""
+    left = np.where(free, norms_of(norm) / weights, 1.0)
+    least = int(np.argmin(left))
+    if left[least] < _LEFT:
+        msg = (
+            f"a change of {found.names[least]!r} is a gauge but for {left[least]:.1e} of it, in which float64 has "
+            "no digits: give one change, another group, or parameters in units of like size"
+        )
+        raise ValueError(msg)
 
 
 def _measured(norm: Array, change: Array) -> Array:
