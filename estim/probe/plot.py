@@ -34,9 +34,9 @@ def _draw_spectrum(axes: Any, result: "Sensitivity") -> None:
     if 0.0 < result.resolution < np.inf:
         axes.axhspan(0.0, result.resolution, color=BLUE, alpha=0.08, lw=0.0)
         axes.axhline(result.resolution, color=BLUE, lw=1.0, ls=":", label="resolution of the latter")
-    axes.axhline(1.0, color=BLACK, lw=0.8, ls="--", label="floor of one unit")
+    axes.axhline(1.0, color=BLACK, lw=0.8, ls="--", label="floor of one unit, for the crosses")
     counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
-    axes.set(yscale="log", xlabel="direction, strongest first", ylabel="singular value per noise sd")
+    axes.set(yscale="log", xlabel="direction, strongest first", ylabel="singular value")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title(f"What is seen: {counts}", loc="left", fontsize=11.0)
     axes.legend(frameon=False, fontsize=8.0)

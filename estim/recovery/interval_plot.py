@@ -37,7 +37,9 @@ def plot_intervals(result: "ConfidenceInterval") -> "Figure":
             _draw_end(axes, result, end, worst)
         if first is None:
             first = axes
-            axes.set_title(f"Coverage at sigma = {worst:.3g}; these are {result.method}", loc="left", fontsize=11.0)
+            axes.set_title(
+                f"Coverage at sigma = {worst:.3g}; those above are {result.method}", loc="left", fontsize=11.0
+            )
         else:
             axes.set(title="", xlabel="theta, at the upper end", ylabel="")
             axes.legend().remove()

@@ -619,7 +619,7 @@ class TestPlot:
         found = confidence_interval(two, [-1.0, 0.5, 3.0], [0.2, 0.4, 0.5])
         _, axes = found.plot().axes
         drawn = {line.get_label(): line for line in axes.lines}
-        assert axes.get_title(loc="left") == "Coverage at sigma = 0.5; these are feldman-cousins"
+        assert axes.get_title(loc="left") == "Coverage at sigma = 0.5; those above are feldman-cousins"
         assert found.theta[[0, -1]].tolist() == [0.0, 2.0]
         for method in METHODS:
             assert np.array_equal(drawn[method].get_xdata(), found.theta)

@@ -18,7 +18,7 @@ def parameter_summary(result: "ParameterRecovery") -> "Summary":
     facts = [
         ("Parameters:", f"{len(result.names)}, {int(np.isfinite(result.linear_rmse).sum())} directions resolved"),
         ("Trials:", f"{result.trials}, {result.failures} did not settle; {result.evaluations:.3g} evaluations each"),
-        ("Linear by theory:", f"{int(result.linear.sum())} directions"),
+        ("Linear by theory:", f"{int(result.linear.sum())} directions, breakdown 10 or more"),
         ("Clipped, at most:", f"{max(result.clipped_low.max(), result.clipped_high.max()):.4g} of the trials"),
     ]
     frame = parameter_frame(result)

@@ -27,7 +27,8 @@ Array = npt.NDArray[np.float64]
 
 _RESIDUAL_NOTE = (
     "A change that no parameter can make is looked for in the residual alone: EQUIVALENT speaks of changes of the "
-    "parameters."
+    "parameters. The two tests share the false alarms, so each detects a little less than one alone would "
+    "(Sensitivity.minimum_detectable)."
 )
 
 

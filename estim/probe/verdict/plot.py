@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure, plain
 from estim.probe.verdict.change import NOTHING
+from estim.probe.verdict.words import p_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +59,7 @@ def _draw_distributions(axes: Any, result: "Verdict") -> None:
         enough = result.power >= result.wanted_power
         label = "equivalent below" if enough else "equivalent below, had it the power"
         axes.axvline(math.sqrt(result.equivalence_limit), color=GREEN, lw=1.0, ls=":", label=label)
-    axes.axvline(observed, color=_COLOR[result.outcome], lw=2.0, label=f"observed, p = {result.p_value:.2g}")
+    axes.axvline(observed, color=_COLOR[result.outcome], lw=2.0, label=f"observed, {p_of(result.p_value)}")
     unit = "sd of the noise" if math.isinf(result.noise_degrees) else "estimated sd of the noise"
     axes.set(xlabel=f"length of the shift along the resolved directions, {unit}", ylabel="density")
     axes.set(xlim=(0.0, high), ylim=(0.0, None))

@@ -49,14 +49,16 @@ def draw_power(axes: Any, found: "Sensitivity") -> None:
     seen = {name: shift for name, shift in shifts.items() if 0.0 < shift < math.inf}
     chosen = sorted(seen, key=lambda name: seen[name])[:MOST_CURVES]
     needed = detectable_shift(degrees, _POWER, 1.0 - _LEVEL) if degrees else math.inf
-    axes.set(xlabel=_unit(relative, found), ylabel=f"probability of detection at level {_LEVEL:g}", ylim=(0.0, 1.03))
+    axes.set(xlabel=_unit(relative, found), ylabel=f"detected, at level {_LEVEL:g}", ylim=(0.0, 1.03))
     axes.set_title("What a change must be to be seen: the hardest of each group", loc="left", fontsize=11.0)
     if chosen and degrees:
         sizes = np.geomspace(0.05 * needed / max(seen[name] for name in chosen), 4.0 * needed / seen[chosen[0]], 300)
-        for name, color in zip(chosen, (VERMILION, ORANGE, GREEN, BLUE, BLACK, GREY), strict=False):
+        # Groups that are equally hard lie on one another: each later line is thinner.
+        styles = zip((VERMILION, ORANGE, GREEN, BLUE, BLACK, GREY), np.linspace(4.0, 1.0, MOST_CURVES), strict=True)
+        for name, (color, width) in zip(chosen, styles, strict=False):
             power = change_powers(sizes * seen[name], degrees, _LEVEL)
             text = f"{shorten(name)}: {_POWER:g} at {needed / seen[name]:.2g}"
-            axes.plot(sizes, power, color=color, label=text)
+            axes.plot(sizes, power, color=color, lw=width, label=text)
         axes.axhline(_POWER, color=GREY, lw=0.8, ls="--")
         axes.set(xscale="log", xlim=(sizes[0], sizes[-1]))
         axes.legend(frameon=False, fontsize=8.0, loc="center left")

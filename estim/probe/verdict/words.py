@@ -33,14 +33,19 @@ class Said:
     sigma_factor: float
 
 
+def p_of(value: float) -> str:
+    """Return a p-value in words; one that underflowed is not 0."""
+    return f"p = {value:.2g}" if value >= 1e-300 else "p < 1e-300"
+
+
 def reason_for(outcome: Outcome, said: Said) -> str:
     """Return why, in a sentence or two."""
     if outcome is Outcome.CHANGED:
         return " ".join(_moved(said))
     if outcome is Outcome.EQUIVALENT:
         return (
-            f"No change was detected (p = {said.p_value:.2g}); {said.margin.words} is rejected "
-            f"(equivalence p = {said.equivalence_p_value:.2g}), and would have been detected with probability "
+            f"No change was detected ({p_of(said.p_value)}); {said.margin.words} is rejected "
+            f"(equivalence {p_of(said.equivalence_p_value)}), and would have been detected with probability "
             f"{said.power:.3g}."
         )
     return _blind(said)
@@ -52,14 +57,14 @@ def _moved(said: Said) -> list[str]:
         parts.append("A reading without noise moved, which is certain.")
     if seen.degrees and said.p_value <= said.level:
         figure = _figure(seen.statistic, seen.degrees, seen.noise_degrees)
-        parts.append(f"The readings moved as parameters can move them: {figure}, p = {said.p_value:.2g}.")
+        parts.append(f"The readings moved as parameters can move them: {figure}, {p_of(said.p_value)}.")
         if said.equivalence_p_value <= said.alarm:
             parts.append(f"The shift is all the same smaller than that of {said.margin.words}.")
     if seen.residual_degrees and said.residual_p_value <= said.level:
         figure = _figure(seen.residual, seen.residual_degrees, seen.noise_degrees)
         parts.append(
             f"The readings moved in a way that no small change of the parameters can: {figure}, "
-            f"p = {said.residual_p_value:.2g}. The change is outside the model, or too large for its linearisation, "
+            f"{p_of(said.residual_p_value)}. The change is outside the model, or too large for its linearisation, "
             "or the noise is larger than said."
         )
     return parts
@@ -87,12 +92,12 @@ def _blind(said: Said) -> str:
         return f"{what} That is {' or '.join(kinds)}.{few}"
     if said.power < said.wanted:
         return (
-            f"No change was detected (p = {said.p_value:.2g}), but {margin.words} would have been detected with "
+            f"No change was detected ({p_of(said.p_value)}), but {margin.words} would have been detected with "
             f"probability {said.power:.3g} only, below {said.wanted:g}{_along(margin)}: the silence proves nothing."
         )
     return (
-        f"The shift is too small for a change (p = {said.p_value:.2g}) and too large to reject {margin.words} "
-        f"(equivalence p = {said.equivalence_p_value:.2g} above {said.alarm:.3g}), which would have been detected with "
+        f"The shift is too small for a change ({p_of(said.p_value)}) and too large to reject {margin.words} "
+        f"(equivalence {p_of(said.equivalence_p_value)} above {said.alarm:.3g}), which would have been detected with "
         f"probability {said.power:.3g}."
     )
 
