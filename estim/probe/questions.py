@@ -114,19 +114,22 @@ class Questions:
         -------
         float
             Infinite when a noiseless reading moves. Only the resolved part counts: what is not seen moves nothing
-            that is known.
+            that is known. 0 when it is no more than the Jacobian's own error may move.
 
         Raises
         ------
         ValueError
             As `floor`.
         """
-        along = np.abs(self.scaled_directions[: self.resolved] @ (self.scale * self._vector(delta, "delta")))
+        scaled = self.scale * self._vector(delta, "delta")
+        along = np.abs(self.scaled_directions[: self.resolved] @ scaled)
         values = self.scaled_singular_values[: self.resolved]
         known = np.isinf(values)
         if (along[known] > 64.0 * EPS * np.abs(along).max(initial=0.0)).any():
             return math.inf
-        return math.hypot(*(values[~known] * along[~known]))  # whose squares neither overflow nor vanish
+        # Of hypot the squares neither overflow nor vanish.
+        moved = math.hypot(*(values[~known] * along[~known]))
+        return moved if moved > self.resolution * math.hypot(*scaled) else 0.0
 
     def power(self, delta: npt.ArrayLike | Mapping[str, float], *, confidence_level: float = 0.95) -> float:
         """Return the probability that the change test detects a change of the parameters.

@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 #: Departure from orthonormality that no test of a shift would feel.
 _ORTHONORMAL = 1e-12
 #: Readings at a time.
-_BLOCK = 256
+_BLOCK = 64
 _DRAWS = 8
 
 

@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 CARRIERS = 3
 #: Shares that may be off by more than this are not given.
 TOLERANCE = 0.01
-#: Directions at a time: as many fit in memory beside any readout.
-_BLOCK = 32
+#: Directions at a time: four copies of their readings are held beside the whole readout.
+_BLOCK = 8
 
 
 def carriers_of(found: Directions, readout: dict[str, Array]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
