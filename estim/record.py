@@ -29,7 +29,8 @@ class Record:
         for name in self._fields():
             value = getattr(self, name)
             if isinstance(value, np.ndarray):
-                view = value.view()
+                # In one order: a product of the same record read back has then the same bits.
+                view = np.asarray(value, order="C").view()
                 view.flags.writeable = False
                 object.__setattr__(self, name, view)
 

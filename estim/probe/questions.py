@@ -121,15 +121,19 @@ class Questions:
         ValueError
             As `floor`.
         """
-        scaled = self.scale * self._vector(delta, "delta")
-        along = np.abs(self.scaled_directions[: self.resolved] @ scaled)
+        change = self._vector(delta, "delta")
+        along = np.abs(self.scaled_directions[: self.resolved] @ (self.scale * change))
         values = self.scaled_singular_values[: self.resolved]
         known = np.isinf(values)
         if (along[known] > 64.0 * EPS * np.abs(along).max(initial=0.0)).any():
             return math.inf
         # Of hypot the squares neither overflow nor vanish.
         moved = math.hypot(*(values[~known] * along[~known]))
-        return moved if moved > self.resolution * math.hypot(*scaled) else 0.0
+        return moved if moved > self._doubt(change) else 0.0
+
+    def _doubt(self, change: Array) -> float:
+        """Return what the Jacobian's own error may move along a change, in standard deviations."""
+        return self.resolution * math.hypot(*(self.scale * change)) if math.isfinite(self.resolution) else math.inf
 
     def power(self, delta: npt.ArrayLike | Mapping[str, float], *, confidence_level: float = 0.95) -> float:
         """Return the probability that the change test detects a change of the parameters.

@@ -100,6 +100,14 @@ class TestSymmetriesOfGradedColumns:
         assert [str(status) for status in found.status] == ["seen", "seen", "gauge"]
         np.testing.assert_allclose(found.singular_values[0], np.linalg.svd(jacobian)[1][0], rtol=1e-6)
 
+    @pytest.mark.parametrize("seed", range(8))
+    def test_it_is_so_in_any_order_beside_a_parameter_without_effect(self, seed):
+        jacobian, symmetry, _ = graded(seed, np.linspace(-15.0, 15.0, 4), idle=True)
+        strongest = np.linalg.svd(jacobian)[1][0]
+        for order in itertools.permutations(range(4)):
+            found = Sensitivity.from_jacobian(jacobian[:, order], 1.0, symmetry=symmetry[list(order)], groups=[*"xyxy"])
+            np.testing.assert_allclose(found.singular_values[0], strongest, rtol=1e-6)
+
     def test_units_do_not_make_a_parameter_of_a_group_gauge(self):
         jacobian, symmetry, _ = graded(4, np.linspace(-10.0, 10.0, 4), idle=True)
         found = Sensitivity.from_jacobian(jacobian, 1.0, symmetry=symmetry, groups=["x", "y", "x", "y"])
@@ -120,10 +128,13 @@ class TestSymmetriesOfGradedColumns:
         np.testing.assert_allclose(shifts, shifts[0], rtol=1e-8)
 
 
+@pytest.mark.parametrize("noiseless", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_record_read_back_answers_to_the_same_bits(seed):
+def test_a_record_read_back_answers_to_the_same_bits(seed, noiseless):
     rng = np.random.default_rng(seed)
-    found = Sensitivity.from_jacobian(rng.standard_normal((12, 5)), 0.1)
+    sigma = np.full(12, 0.1)
+    sigma[0] = 0.0 if noiseless else 0.1
+    found = Sensitivity.from_jacobian(rng.standard_normal((12, 5)), sigma)
     again, change, shift = Sensitivity.from_json(found.to_json()), rng.standard_normal(5), rng.standard_normal(12)
     assert again.shift(change) == found.shift(change)
     assert again.floor(change) == found.floor(change)

@@ -41,6 +41,13 @@ class Condensed:
             _short(self.noiseless[:, member]), self.noiseless_slack[member],
         )  # fmt: skip
 
+    def scale(self) -> Array:
+        """Return how far one unit of each parameter moves noisy readings, else others; 1 where there is no effect."""
+        scale = norms_of(self.noisy)
+        if len(self.noiseless):
+            scale = np.where(scale > 0.0, scale, norms_of(self.noiseless))
+        return np.where(scale > 0.0, scale, 1.0)
+
     def column_norms(self) -> Array:
         """Return how far one unit of each parameter moves the whitened readings; infinite if a noiseless one moves."""
         return np.where(self.noiseless.any(axis=0), np.inf, norms_of(self.noisy))

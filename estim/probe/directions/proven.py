@@ -46,7 +46,7 @@ def _span(rows: Array) -> Array:
     """Return an orthonormal basis of the span of rows, those of length zero or dependent left out."""
     lengths = np.linalg.norm(rows, axis=1)
     rows = rows[lengths > 0.0] / lengths[lengths > 0.0, None]
-    if not len(rows):
+    if len(rows) < 2:  # its entries stay exact, however small
         return rows
     _, values, right = svd(rows)
     return np.asarray(right[values > 1e-10 * values[0]])
@@ -82,8 +82,14 @@ def gauge_within(gauge: Array, member: npt.NDArray[np.bool_], scale: Array) -> A
     """
     if not len(gauge) or member.all():
         return gauge
-    rows = orthonormal(gauge * scale)
-    others = rows[:, ~member]
+    return _span(inside(orthonormal(gauge * scale), member, 1e-8)[:, member] / scale[member])
+
+
+def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
+    """Return orthonormal rows spanning the part of a subspace, of such rows, that touches the members alone."""
+    if members.all() or not len(rows):
+        return rows
+    others = rows[:, ~members]
     left, outside, _ = svd(others, full=len(others) > others.shape[1])
-    touching = int(np.count_nonzero(outside > 1e-8))
-    return _span(product(left[:, touching:].T, rows[:, member]) / scale[member])
+    touching = int(np.count_nonzero(outside > tolerance))
+    return product(left[:, touching:].T, rows)

@@ -10,6 +10,7 @@ basis of what it does not see. Readings without noise come first: they fix their
 notation: rows of `directions` are unit vectors in parameter space; D = diag(n).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,10 +84,7 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
 
     `proven` are orthonormal rows, in the user's units, proven not to be seen: the weak values there profit.
     """
-    scale = norms_of(condensed.noisy)
-    if len(condensed.noiseless):
-        scale = np.where(scale > 0.0, scale, norms_of(condensed.noiseless))
-    scale = np.where(scale > 0.0, scale, 1.0)
+    scale = condensed.scale()
     slack = condensed.slack / scale
     if len(condensed.noiseless):
         return _with_noiseless(condensed, condensed.noisy / scale, slack, scale)
@@ -105,7 +103,7 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
     return Directions(
         rank=rank,
         singular_values=_padded(values, size),
-        directions=np.ascontiguousarray(directions),  # as a record read back has it
+        directions=np.ascontiguousarray(directions),  # as the record will have it: it need not hold both
         scale=scale,
         scaled_singular_values=_padded(np.concatenate([found.values, found.unresolved]), size),
         scaled_directions=np.ascontiguousarray(joined(found.right, found.unseen)),
@@ -192,26 +190,35 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     *_, order = qr(found.unseen, mode="r", pivoting=True)
     kept = np.sort(order[len(null) :])
     kept = kept[np.argsort(scale[kept], kind="stable")]
-    rest = -product(null.T, null[:, kept])
-    rest[kept, np.arange(rank)] += 1.0
-    # A column that the null space takes up nearly whole leaves rounding there: the others are then eliminated instead.
-    eliminated = float(norms_of(rest).min()) < _CANCELLED
-    if eliminated:
-        others = order[: len(null)]
-        rest[:] = 0.0
-        rest[kept, np.arange(rank)] = 1.0
-        rest[others] = -np.linalg.solve(null[:, others], null[:, kept])
-    basis, mixing = qr(rest, mode="economic", overwrite_a=True)
+    basis, turned = _complement(null, kept, order[: len(null)])
     triangle = qr(noisy[:, kept], mode="r", overwrite_a=True)[0][:rank]
-
-    def along() -> Array:
-        columns = triangle * scale[kept]
-        return np.asarray(columns @ mixing.T if eliminated else solve_triangular(mixing, columns.T, trans="T").T)
-
-    left, values, right = decompose(along, found.resolution / found.weakest)
+    left, values, right = decompose(lambda: turned(triangle * scale[kept]), found.resolution / found.weakest)
     weights = np.zeros((len(scale), rank))
     weights[kept] = solve_triangular(triangle, left)
     return weights, values, np.concatenate([product(right, basis.T), null])
+
+
+def _complement(
+    null: Array, kept: NDArray[np.intp], others: NDArray[np.intp]
+) -> tuple[Array, Callable[[Array], Array]]:
+    """Return orthonormal columns that span what rows `null` leave, and what turns effects into effects of these.
+
+    Effects, (rows, kept), are those of the kept parameters alone.
+    """
+    from scipy.linalg import qr, solve_triangular
+
+    places = kept, np.arange(len(kept))
+    rest = -product(null.T, null[:, kept])
+    rest[places] += 1.0
+    if float(norms_of(rest).min()) >= _CANCELLED or np.linalg.slogdet(null[:, others])[0] == 0.0:
+        basis, mixing = qr(rest, mode="economic", overwrite_a=True)
+        return basis, lambda effects: np.asarray(solve_triangular(mixing, effects.T, trans="T").T)
+    # A column that the null space takes up nearly whole leaves rounding there: the others are eliminated instead.
+    rest[:] = 0.0
+    rest[places] = 1.0
+    rest[others] = -np.linalg.solve(null[:, others], null[:, kept])
+    basis, mixing = qr(rest, mode="economic", overwrite_a=True)
+    return basis, lambda effects: np.asarray(effects @ mixing.T)
 
 
 def _padded(values: Array, length: int) -> Array:

@@ -113,8 +113,7 @@ def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) ->
 
     Nothing for a group of all parameters.
     """
-    floors, norms = _floors_alone(condensed), condensed.column_norms()
-    scale = np.where(np.isfinite(norms) & (norms > 0.0), norms, 1.0)
+    floors, scale = _floors_alone(condensed), condensed.scale()
     rows: dict[str, tuple[float, ...]] = {}
     for name, places in _places(groups).items():
         if len(places) == len(groups):

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from estim.probe.arguments import real_number
 from estim.probe.verdict.judge import check_power, judge
 from estim.probe.verdict.margin import Margin, margin_of
-from estim.probe.verdict.moved import uncertain
 from estim.probe.verdict.observed import noise_factor, observe
 from estim.probe.verdict.record import Outcome, Verdict
 from estim.probe.verdict.statistic import (
@@ -132,7 +131,7 @@ def _exact(
     gradient, deviation = gradient_of(found, weights)
     moved = float(gradient @ np.asarray(margin.change))
     # What may be the Jacobian's error does not count.
-    doubt = uncertain(found, np.asarray(margin.change)) * deviation
+    doubt = found._doubt(np.asarray(margin.change)) * deviation
     moved = math.copysign(max(abs(moved) - doubt, 0.0), moved)
     deviation *= noise
     none, changed = stats.norm(0.0, deviation), stats.norm(moved, deviation)

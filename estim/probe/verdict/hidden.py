@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.directions.noise import norms_of
+from estim.probe.directions.graded_svd import orthonormal
+from estim.probe.directions.proven import inside
 
 if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
@@ -31,31 +32,15 @@ def unseen_of(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Arr
     values = values[np.isfinite(values)]
     doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
     tolerance = max(INSIDE, min(doubt, _MOST_DOUBT))
-    gauge = inside(span(rows_of(found, "gauge") * found.scale), members, INSIDE)
+    gauge = inside(orthonormal(rows_of(found, "gauge") * found.scale), members, INSIDE)
     free = _left(inside(rows, members, tolerance), gauge)
-    proven = inside(span(rows_of(found, "null", "gauge") * found.scale), members, INSIDE)
+    proven = inside(orthonormal(rows_of(found, "null", "gauge") * found.scale), members, INSIDE)
     return free / found.scale, min(len(free), len(proven) - len(gauge))
 
 
 def rows_of(found: "Sensitivity", *status: str) -> Array:
     """Return the directions of some statuses, (directions, parameters)."""
     return found.directions[[str(word) in status for word in found.status]]
-
-
-def span(rows: Array) -> Array:
-    """Return orthonormal rows that span what the given ones do."""
-    if not len(rows):
-        return rows
-    return np.asarray(np.linalg.qr((rows / norms_of(rows.T)[:, None]).T)[0].T)
-
-
-def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
-    """Return orthonormal rows spanning the part of a subspace that touches the members alone."""
-    if members.all() or not len(rows):
-        return rows
-    left, outside, _ = np.linalg.svd(rows[:, ~members])
-    touching = int(np.count_nonzero(outside > tolerance))
-    return np.asarray(left.T @ rows)[touching:]
 
 
 def free_of_gauge(gauge: Array, members: npt.NDArray[np.bool_], weights: Array) -> npt.NDArray[np.bool_]:
@@ -66,7 +51,7 @@ def free_of_gauge(gauge: Array, members: npt.NDArray[np.bool_], weights: Array) 
     """
     from scipy.linalg import qr
 
-    rows = inside(span(gauge * weights), members, INSIDE)
+    rows = inside(orthonormal(gauge * weights), members, INSIDE)
     free = members.copy()
     if len(rows):
         *_, order = qr(rows, mode="r", pivoting=True)

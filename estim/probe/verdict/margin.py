@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import real_number
+from estim.probe.directions.graded_svd import orthonormal
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.hardest import coordinates, least, modulo
-from estim.probe.verdict.hidden import INSIDE, free_of_gauge, phrases, rows_of, span, unseen_of
+from estim.probe.verdict.hidden import INSIDE, free_of_gauge, phrases, rows_of, unseen_of
 from estim.probe.verdict.moved import (
     NOTABLE,
     doubt_of_set,
     inverse_of,
     moved_by,
     random_shifts,
-    uncertain,
     without_known,
 )
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
+
 # Of a parameter modulo gauge, that must be left: rounding is then 1e-8 of it.
 _LEFT = 1e-8
 
@@ -133,12 +134,12 @@ def _of_one(found: "Sensitivity", delta: Array) -> Margin:
     words = _in_words(found, delta)
     scaled = found.scale * delta
     length = float(norms_of(scaled[:, None])[0])
-    shift, doubt = found.shift(delta), uncertain(found, delta)
-    if shift > doubt:
+    shift, doubt = found.shift(delta), found._doubt(delta)
+    if shift > 0.0:
         return Margin(words, np.array([shift - doubt]), delta, single=True, doubt=doubt)
     hidden = scaled - _projected(scaled, found.scaled_directions[: found.resolved])
-    besides_gauge = hidden - _projected(hidden, span(rows_of(found, "gauge") * found.scale))
-    besides_null = hidden - _projected(hidden, span(rows_of(found, "null", "gauge") * found.scale))
+    besides_gauge = hidden - _projected(hidden, orthonormal(rows_of(found, "gauge") * found.scale))
+    besides_null = hidden - _projected(hidden, orthonormal(rows_of(found, "null", "gauge") * found.scale))
     gauge, null = (bool(norms_of(part[:, None])[0] <= INSIDE * length) for part in (besides_gauge, besides_null))
     return Margin(
         words, np.zeros(1), delta, unseen=() if gauge else (words,), null=null and not gauge, unresolved=not null,
@@ -242,10 +243,10 @@ def _of_set(
 def _require_measured(found: "Sensitivity", norm: Array, weights: Array, free: npt.NDArray[np.bool_]) -> None:
     """Refuse a parameter of which modulo gauge too little is left to be more than rounding."""
     left = np.where(free, norms_of(norm) / weights, 1.0)
-    least = int(np.argmin(left))
-    if left[least] < _LEFT:
+    worst = int(np.argmin(left))
+    if left[worst] < _LEFT:
         msg = (
-            f"a change of {found.names[least]!r} is a gauge but for {left[least]:.1e} of it, in which float64 has "
+            f"a change of {found.names[worst]!r} is a gauge but for {left[worst]:.1e} of it, in which float64 has "
             "no digits: give one change, another group, or parameters in units of like size"
         )
         raise ValueError(msg)

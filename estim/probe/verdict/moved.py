@@ -20,12 +20,6 @@ NOTABLE = 0.01
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
 
-def uncertain(found: "Sensitivity", change: Array) -> float:
-    """Return what the Jacobian's own error may move along a change: no shift to count on."""
-    length = float(norms_of((found.scale * change)[:, None])[0])
-    return found.resolution * length if np.isfinite(found.resolution) else np.inf
-
-
 def doubt_of_set(found: "Sensitivity", where: Coordinates, matrix: Array, basis: Array | None, value: float) -> float:
     """Return how much less the Jacobian's own error lets changes move: not the hardest alone, another may become it."""
     if not np.isfinite(found.resolution):
@@ -34,12 +28,17 @@ def doubt_of_set(found: "Sensitivity", where: Coordinates, matrix: Array, basis:
     part = found.resolution / float(seen.min())
     if part <= NOTABLE:
         return part * value
-    scale = found.scale[where.members]
-    scaled = scale * where.to_change if where.to_change.ndim == 1 else scale[:, None] * where.to_change
+    scaled = _of_equal_effect(found, where)
     if basis is None:
         return most_doubt(value, matrix, scaled, found.resolution)
     scaled = np.diag(scaled) if scaled.ndim == 1 else scaled
     return most_doubt(value, matrix @ basis, scaled @ basis, found.resolution)
+
+
+def _of_equal_effect(found: "Sensitivity", where: Coordinates) -> Array:
+    """Return the coordinates in parameters of equal effect: as `Coordinates.to_change`."""
+    scale = found.scale[where.members]
+    return scale * where.to_change if where.to_change.ndim == 1 else scale[:, None] * where.to_change
 
 
 def moved_by(found: "Sensitivity", where: Coordinates) -> tuple[Array, Array]:
@@ -83,7 +82,7 @@ def random_shifts(
     shifts = size * norms_of(matrix @ drawn)
     if len(known) and np.abs(known).max() > _ROUNDING:
         return np.full(DIRECTIONS, np.inf), 0.0
-    changes = where.to_change[:, None] * drawn if where.to_change.ndim == 1 else where.to_change @ drawn
-    doubts = size * norms_of(found.scale[where.members, None] * changes)
+    scaled = _of_equal_effect(found, where)
+    doubts = size * norms_of(scaled[:, None] * drawn if scaled.ndim == 1 else scaled @ drawn)
     doubts = found.resolution * doubts if np.isfinite(found.resolution) else np.full(DIRECTIONS, np.inf)
     return np.sort(np.maximum(shifts - doubts, 0.0)), float(doubts.max())

@@ -87,9 +87,9 @@ class Situation:
 
     def factor_needed(self) -> float:
         """Return the least factor that suffices; infinite where none does."""
-        factor = self.detectable_factor
-        if factor == 0.0 or math.isinf(factor) or self.power >= self.most():
-            return factor if self.power < self.most() else math.inf
+        factor = math.inf if self.power >= self.most() else self.detectable_factor
+        if factor == 0.0 or math.isinf(factor):
+            return factor
         if self._as_known:
             return first_reaching(lambda size: -self._rejected(size), -self.equivalence_level, start=factor)
         # The probability itself is known to no more.
