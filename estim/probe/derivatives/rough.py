@@ -66,7 +66,7 @@ def _rank(probed: "Probed", noise: Whitening) -> int:
 
 def _rough(jacobian: Array, error: Array, noise: Whitening) -> npt.NDArray[np.intp]:
     """Return the few readings, ascending, that make up nearly all of the resolution; none where these are many."""
-    weights = noise.scale if noise.forward is None else norms_of(noise.forward)
+    weights = noise.weights
     norms = np.zeros(jacobian.shape[1])
     for block in noise.blocks(jacobian):
         norms = np.hypot(norms, norms_of(block))

@@ -37,6 +37,11 @@ class Whitening:
     """What is known without noise: for independent readings their places, (combinations,), so that many take no room;
     for correlated noise the combinations themselves, (combinations, readings)."""
 
+    @property
+    def weights(self) -> Array:
+        """How far one unit of each reading moves the whitened ones, (readings,)."""
+        return self.scale if self.forward is None else norms_of(self.forward)
+
     def blocks(self, jacobian: Array) -> Iterator[Array]:
         """Yield the whitened Jacobian in blocks of rows, so that it is never held twice."""
         for part in self._parts():

@@ -19,7 +19,7 @@ from estim.probe.jax.precision import precision, rounding, word
 from estim.probe.jax.products import Products
 from estim.probe.jax.readings import Function
 from estim.probe.jax.top import strongest_of_function, way_of_function
-from estim.probe.matrix_free.large import in_order, model_sensitivity, noise_of
+from estim.probe.matrix_free.large import in_order, model_sensitivity, noise_of, require_large
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.model.readings import complex_note
 
@@ -52,7 +52,7 @@ def sensitivity_of_large(
     atol: float | None,
 ) -> ModelSensitivity:  # fmt: skip
     """Make the record of a function whose Jacobian is not held."""
-    _refuse(asked, symmetry, atol, smallest_change)
+    require_large(asked.names, symmetry, atol, smallest_change)
     tree = read_tree(params, asked.groups)
     _require_finite(tree)
     function = Function(model, tree)
@@ -64,8 +64,7 @@ def sensitivity_of_large(
     if asked.progress:
         print(way.said, file=sys.stderr)
     require_derivative(products, read.parts, eps)
-    weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
-    relative, measured = relative_errors(products, read.parts, weights, eps)
+    relative, measured = relative_errors(products, read.parts, noise.weights, eps)
     if rtol is not None:
         relative = {name: max(value, float(rtol)) for name, value in relative.items()}
     said = [] if eps <= EPS else [precision_note(word(eps), measured)]
@@ -105,14 +104,3 @@ def _require_finite(tree: Tree) -> None:
             place = int(np.argmin(np.isfinite(values)))
             msg = f"params must be finite; got {values[place]} for {name}, entry {place}"
             raise ValueError(msg)
-
-
-def _refuse(asked: Asked, symmetry: Any, atol: Any, change: Any) -> None:
-    """Refuse what needs single parameters."""
-    for argument, value in (("names", asked.names), ("symmetry", symmetry), ("atol", atol)):
-        if value is not None:
-            msg = f"{argument} must be left out: the model is too large for single parameters; got {value!r:.80}"
-            raise ValueError(msg)
-    if change is not None and (np.ndim(change) or not 0.0 < float(change) < np.inf):
-        msg = f"smallest_change must be one positive number for a model this large; got {change!r:.80}"
-        raise ValueError(msg)

@@ -6,8 +6,9 @@ from estim.probe.directions.noise import Whitening
 from estim.probe.jax.gram import JaxPasses
 from estim.probe.jax.products import jacobian_operator
 from estim.probe.jax.rows import HELD
+from estim.probe.matrix_free.passes import progress_bar
 from estim.probe.matrix_free.record import ModelSensitivity
-from estim.probe.matrix_free.top_record import bar_of_passes, top_sensitivity
+from estim.probe.matrix_free.top_record import top_sensitivity
 from estim.probe.matrix_free.way import Way, way_of
 
 
@@ -27,9 +28,8 @@ def strongest_of_function(
     passes: JaxPasses, noise: Whitening, relative: dict[str, float], *, progress: bool, way: Way, **options: Any
 ) -> ModelSensitivity:
     """Return the record of the strongest directions."""
-    with bar_of_passes(way.passes, progress) as bar:
-        tick = bar.update if bar is not None else None
-        matrix = jacobian_operator(passes.function, passes.parts, noise.scale, tick)
+    with progress_bar(way.passes, progress, "pass") as bar:
+        matrix = jacobian_operator(passes.function, passes.parts, noise.scale, bar.update)
         return top_sensitivity(
             matrix, passes.names, passes.sizes, passes.groups, relative, scale=noise.scale, **options
         )

@@ -80,12 +80,23 @@ class Found:
         return max(self.errors[name], self.spectra[name].smallest)
 
 
+def require_large(names: Any, symmetry: Any, atol: Any, smallest_change: Any) -> None:
+    """Refuse what needs single parameters."""
+    for argument, value in (("names", names), ("symmetry", symmetry), ("atol", atol)):
+        if value is not None:
+            msg = f"{argument} must be left out: the model is too large for single parameters; got {value!r:.80}"
+            raise ValueError(msg)
+    if smallest_change is not None and (np.ndim(smallest_change) or not 0.0 < float(smallest_change) < np.inf):
+        msg = f"smallest_change must be one positive number for a model this large; got {smallest_change!r:.80}"
+        raise ValueError(msg)
+
+
 def found_by_gram(passes: Passes, noise: Whitening, relative: dict[str, float], progress: bool) -> tuple[Found, str]:
     """Return the spectra, and how they were come by."""
     size, sizes = sum(passes.sizes), _group_sizes(passes)
     most = {name: min(count, len(noise.scale)) for name, count in {"": size, **sizes}.items()}
     with progress_bar(size, progress) as bar:
-        first = passes.grams(tick=bar.update if bar is not None else None)
+        first = passes.grams(tick=bar.update)
     found = Found(first, noise, relative, most)
     path = f"Gram matrix of the readings' gradients in {passes.dtype}, added up in float64"
     again = found.hiding()
@@ -95,7 +106,7 @@ def found_by_gram(passes: Passes, noise: Whitening, relative: dict[str, float], 
     which = "all" if len(again) == len(found.names) else f"{len(again)} of {len(found.names)}"
     said = f"{path}; a second pass for {which} groups, where its rounding hid more than the Jacobian's error does"
     with progress_bar(sum(sizes[name] for name in again), progress) as bar:
-        tick = bar.update if bar is not None else None
+        tick = bar.update
         if passes.dtype != "float64":
             found.forget(again)
             found.replaced(passes.grams(only=again, double=True, tick=tick), None, 0.0)
@@ -259,5 +270,5 @@ def _kept(
     left = whole.left[:, numbers]
     combinations = (left * noise.scale[:, None]).T if noise.forward is None else left.T @ noise.forward
     with progress_bar(sum(passes.sizes), progress) as bar:
-        found = passes.combined_rows(combinations, bar.update if bar is not None else None)
+        found = passes.combined_rows(combinations, bar.update)
     return numbers, found / np.linalg.norm(found, axis=1, keepdims=True)

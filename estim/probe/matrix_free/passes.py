@@ -1,6 +1,5 @@
 """What is asked of a library of models: Gram matrices of the rows of a Jacobian that it never holds whole."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,10 +50,8 @@ class Passes(Protocol):
         """Return combinations (k, M) times J, (k, P), in double precision."""
 
 
-def progress_bar(total: int, shown: bool) -> Any:
-    """Return a bar over parameters, or nothing."""
-    if not shown:
-        return nullcontext()
+def progress_bar(total: int, shown: bool, unit: str = "parameter") -> Any:
+    """Return a bar over parameters, or over passes, which may be more than said."""
     from tqdm import tqdm
 
-    return tqdm(total=total, desc="sensitivity", unit="parameter", unit_scale=True)
+    return tqdm(total=total, desc="sensitivity", unit=unit, unit_scale=unit == "parameter", disable=not shown)

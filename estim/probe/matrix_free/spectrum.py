@@ -68,8 +68,7 @@ def whitened(matrix: Array, rounding: float, noise: Whitening) -> Gram:
 
 def error_norm(sizes: Array, relative: float, noise: Whitening) -> float:
     """Return the Frobenius norm of F E for rows of J of given norms (M,), each known to a relative error."""
-    columns = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
-    return relative * float(np.linalg.norm(columns * sizes))
+    return relative * float(np.linalg.norm(noise.weights * sizes))
 
 
 def spectrum_of(gram: Gram, *, vectors: bool = True) -> Spectrum:

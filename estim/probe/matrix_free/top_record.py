@@ -1,8 +1,6 @@
 """The record of a model whose readings and parameters are both too many: its strongest directions, and the rest."""
 
-import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -37,15 +35,6 @@ def top_cost(count: int, readings: int, parameters: int) -> tuple[str, int, floa
         f"parameters; {least} to {most} passes over the bank"
     )
     return said, least, need
-
-
-def bar_of_passes(passes: int, shown: bool) -> Any:
-    """Return a bar over passes, at least so many, or nothing."""
-    if not shown:
-        return nullcontext()
-    from tqdm import tqdm
-
-    return tqdm(total=passes, desc="sensitivity", unit="pass", file=sys.stderr)
 
 
 def top_sensitivity(

@@ -49,13 +49,8 @@ def relative_errors(
     return relative_norms(errors, known, subject.parameters.groups, sizes, 0.5 * eps)
 
 
-def _together(layout: Layout, part: Any) -> bool:
-    """Tell whether inputs of a part depend on each other, so that some of them are another bank."""
-    return length(part) != 1 and length(next(layout.alone(part))) == length(part)
-
-
 def _some(layout: Layout, part: Any) -> Any:
-    return part if _together(layout, part) else next(in_parts(part, _INPUTS))
+    return next(in_parts(part, _INPUTS)) if layout.separable else part
 
 
 def _combinations(subject: Subject, parts: Parts, layout: Layout, weights: Array) -> list[Array]:
@@ -65,7 +60,7 @@ def _combinations(subject: Subject, parts: Parts, layout: Layout, weights: Array
     start, outputs = 0, 0
     step = max(1, layout.count // _PARTS)
     for number, part in enumerate(parts()):
-        inputs = None if _together(layout, part) else length(part)
+        inputs = length(part) if layout.separable or length(part) == 1 else None
         if number % step and inputs is not None:
             start += inputs * outputs
             continue

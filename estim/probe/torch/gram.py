@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.matrix_free.passes import Grams
+from estim.probe.torch.bank import in_parts
 from estim.probe.torch.capture import Factors, factors_of
 from estim.probe.torch.paired import paired_product, takes_less
 from estim.probe.torch.readings import Subject, explained
@@ -43,8 +44,8 @@ class Layout:
 
     parts: Callable[[], Iterator[Any]]
     """Fresh iterator over parts of the bank, small enough for a graph."""
-    alone: Callable[[Any], Iterator[Any]]
-    """A part input by input, or whole where its inputs depend on each other."""
+    separable: bool
+    """Whether the readings of an input depend on no other, so that some inputs of a part may go alone."""
     readings: int
     """M."""
     count: int
@@ -227,7 +228,7 @@ def _by_rows(subject: Subject, layout: Layout, number: int) -> Iterator[Block]:
     for start in range(0, tensor.numel(), step):
         rows = []
         for part in layout.parts():
-            for one in layout.alone(part):
+            for one in in_parts(part, 1) if layout.separable else [part]:
                 readings = subject.readings(one)
                 with _explained():
                     found = [block for _, block in taken_back(readings.reshape(-1), [tensor])]

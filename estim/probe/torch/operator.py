@@ -17,7 +17,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from estim.probe.torch.readings import Subject, explained
+from estim.probe.torch.readings import Subject, explained, flat_array
 from estim.probe.torch.survey import Parts
 
 Array = npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = 
         tangents, found, start = _split(subject, np.ravel(vector)), np.empty(len(scale)), 0
         for part in parts():
             with _differentiable():
-                moved = _array(along(subject, part, tangents))
+                moved = flat_array(along(subject, part, tangents))
             found[start : start + len(moved)] = scale[start : start + len(moved)] * moved
             start += len(moved)
         if tick is not None:
@@ -62,7 +62,7 @@ def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = 
         for part in parts():
             with _differentiable():
                 flat = subject.readings(part).reshape(-1)
-                found += _array(_taken_back(subject, flat, _seed(flat, weights[start : start + len(flat)])))
+                found += flat_array(_taken_back(subject, flat, _seed(flat, weights[start : start + len(flat)])))
             start += len(flat)
         if tick is not None:
             tick(1)
@@ -164,8 +164,3 @@ def _split(subject: Subject, vector: Array) -> list[torch.Tensor]:
 
 def _seed(flat: torch.Tensor, weights: Array) -> torch.Tensor:
     return torch.as_tensor(weights).to(device=flat.device, dtype=flat.dtype)
-
-
-def _array(tensor: torch.Tensor) -> Array:
-    found: Array = tensor.detach().reshape(-1).double().cpu().numpy()
-    return found

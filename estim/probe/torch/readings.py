@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from estim.probe.torch.bank import length, mapped, sliced
@@ -179,3 +181,9 @@ _NO_GRADIENT = (
     "readings must depend on the model's trainable parameters; these do not "
     "(a detach, torch.no_grad, .data, or a reading of another model than the one given to it)"
 )
+
+
+def flat_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
+    """Return the entries of a tensor, without its graph."""
+    found: npt.NDArray[np.float64] = tensor.detach().reshape(-1).double().cpu().numpy()
+    return found

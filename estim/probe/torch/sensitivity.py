@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.assemble import assemble
-from estim.probe.matrix_free.large import in_order
+from estim.probe.matrix_free.large import in_order, require_large
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.model.calls import Calls, First, restricted
 from estim.probe.model.given import finite_rows
@@ -184,10 +184,11 @@ def sensitivity_of_module(
         raise TypeError(msg)
     with opened(module, bank, asked) as (subject, batches):
         seen = survey(subject, batches, asked.nan_policy == "omit")
+        inputs, size = _inputs_of(asked, seen), subject.parameters.size
+        if size > DENSE:
+            require_large(asked.names, options["symmetry"], options["atol"], options["smallest_change"])
         first = next(parts_of(batches, seen)())
         require_derivative(subject, next(in_parts(first, CHECKED)) if all(seen.separable) else first)
-        inputs = _inputs_of(asked, seen)
-        size = subject.parameters.size
         if size <= DENSE and int(seen.kept.sum()) * size > ENTRIES:
             return _streamed(module, bank, sigma, asked, subject, batches, replace(seen, inputs=inputs), options)
         if size > DENSE:
@@ -219,14 +220,12 @@ def _large(
     options: dict[str, Any],
 ) -> ModelSensitivity:  # fmt: skip
     """Make the record of a module whose Jacobian is not held."""
-    _refuse(asked, options)
     noise = noise_of(sigma, seen, options["repeats"], options["repeat_correlation"])
     layout = layout_of(subject, batches, seen)
     way = way_of_module(subject, layout, asked.keep, noise)
     if asked.progress:
         print(way.said, file=sys.stderr)
-    weights = noise.scale if noise.forward is None else np.sqrt(np.square(noise.forward).sum(axis=0))
-    relative = _relative(module, bank, asked, subject, layout, seen, weights)
+    relative = _relative(module, bank, asked, subject, layout, seen, noise.weights)
     if options["rtol"] is not None:
         relative = {name: max(value, float(options["rtol"])) for name, value in relative.items()}
     change = options["smallest_change"]
@@ -270,16 +269,3 @@ def _inputs_of(asked: Asked, seen: Survey) -> npt.NDArray[np.int64]:
         )
         raise ValueError(msg)
     return given.astype(np.int64)[seen.places]
-
-
-def _refuse(asked: Asked, options: dict[str, Any]) -> None:
-    """Refuse what needs single parameters."""
-    given = {"names": asked.names, "symmetry": options["symmetry"], "atol": options["atol"]}
-    for argument, value in given.items():
-        if value is not None:
-            msg = f"{argument} must be left out: the model is too large for single parameters; got {value!r:.80}"
-            raise ValueError(msg)
-    change = options["smallest_change"]
-    if change is not None and (np.ndim(change) or not 0.0 < float(change) < np.inf):
-        msg = f"smallest_change must be one positive number for a model this large; got {change!r:.80}"
-        raise ValueError(msg)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
-from estim.probe.torch.readings import Subject, explained
+from estim.probe.torch.readings import Subject, explained, flat_array
 
 Array = npt.NDArray[np.float64]
 
@@ -39,7 +39,7 @@ def require_derivative(subject: Subject, part: Any) -> None:
     def at(step: float) -> Array:
         with moved(step), torch.no_grad():
             try:
-                return _array(subject.values(part))
+                return flat_array(subject.values(part))
             except (TypeError, ValueError):  # not at these parameters
                 return np.array(np.nan)
 
@@ -48,7 +48,7 @@ def require_derivative(subject: Subject, part: Any) -> None:
             readings = subject.readings(part).reshape(-1)
         except (TypeError, ValueError):
             return
-        start = _array(readings)
+        start = flat_array(readings)
         if not np.isfinite(start).all():
             return
         terms = [_terms(readings, subject, steps, weights) for weights in weights_of(len(start))]
@@ -59,11 +59,6 @@ def require_derivative(subject: Subject, part: Any) -> None:
         library="torch (a detach, a hook, a backward of its own, or a rounding that gradients pass through? "
         "requires_grad_(False) leaves out what is detached on purpose)",
     )  # fmt: skip
-
-
-def _array(readings: torch.Tensor) -> Array:
-    found: Array = readings.detach().reshape(-1).double().cpu().numpy()
-    return found
 
 
 def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -134,10 +134,6 @@ def parts_of(bank: Bank, seen: Survey) -> Parts:
     return parts
 
 
-def _alone(seen: Survey) -> Callable[[Any], Iterator[Any]]:
-    return lambda part: in_parts(part, 1 if all(seen.separable) else _ALL)
-
-
 def layout_of(
     subject: Subject, bank: Bank, seen: Survey, *, block: int | None = None, held: int | None = None
 ) -> Layout:
@@ -155,7 +151,7 @@ def layout_of(
     with _counted(subject) as kept:
         output = subject.readings(next(parts()))
     segments, most = _segments(subject, output, readings, held)
-    return Layout(parts, _alone(seen), readings, count, segments, block, most, sum(kept.values()))
+    return Layout(parts, all(seen.separable), readings, count, segments, block, most, sum(kept.values()))
 
 
 _ALL = 2**62

@@ -3,8 +3,9 @@
 from typing import Any
 
 from estim.probe.directions.noise import Whitening
+from estim.probe.matrix_free.passes import progress_bar
 from estim.probe.matrix_free.record import ModelSensitivity
-from estim.probe.matrix_free.top_record import bar_of_passes, top_sensitivity
+from estim.probe.matrix_free.top_record import top_sensitivity
 from estim.probe.matrix_free.way import Way
 from estim.probe.torch.operator import jacobian_operator
 from estim.probe.torch.readings import Subject
@@ -17,9 +18,8 @@ def strongest_of_module(
 ) -> ModelSensitivity:  # fmt: skip
     """Return the record of the strongest directions; `bank` as read."""
     parameters = subject.parameters
-    with bar_of_passes(way.passes, progress) as bar:
-        tick = bar.update if bar is not None else None
-        matrix = jacobian_operator(subject, parts_of(bank, seen), noise.scale, tick)
+    with progress_bar(way.passes, progress, "pass") as bar:
+        matrix = jacobian_operator(subject, parts_of(bank, seen), noise.scale, bar.update)
         kind = str(parameters.tensors[0].dtype).removeprefix("torch.")
         return top_sensitivity(
             matrix, parameters.names, [tensor.numel() for tensor in parameters.tensors], parameters.groups, relative,

@@ -22,6 +22,19 @@ def perceptron_of(numbers):
     return perceptron
 
 
+PERCEPTRON = perceptron_of(jnp)
+
+
+def mixed(params, bank):
+    """Return readings each of which depends on all inputs."""
+    return PERCEPTRON(params, bank - bank.mean(axis=0))
+
+
+def branching(params, bank):
+    """Return readings that cannot be compiled."""
+    return PERCEPTRON(params, bank) * (1.0 if params["first"]["bias"][0] > -9.0 else 2.0)
+
+
 def perceptron_weights(inner=4, seed=0):
     draw = np.random.default_rng(seed).standard_normal
     return {"first": {"bias": draw(inner), "weight": draw((3, inner))}, "second": {"weight": draw((inner, 2))}}

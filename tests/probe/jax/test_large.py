@@ -12,16 +12,17 @@ from estim.probe.jax.gram import JaxPasses  # noqa: E402
 from estim.probe.jax.parameters import read_tree  # noqa: E402
 from estim.probe.jax.readings import Function  # noqa: E402
 from tests.probe.jax.functions import (  # noqa: E402
+    PERCEPTRON,
     arrays,
     attention,
     attention_weights,
+    branching,
     inputs,
+    mixed,
     perceptron_of,
     perceptron_weights,
     whole_jacobian,
 )
-
-PERCEPTRON = perceptron_of(jnp)
 
 
 def both(monkeypatch, model, bank, sigma, params, **options):
@@ -35,16 +36,6 @@ def passes(model, bank, params, block):
     function = Function(model, read_tree(params))
     parts = read_parts(function, bank, False).parts
     return JaxPasses(function, parts, "float64", block), parts
-
-
-def mixed(params, bank):
-    """Return readings each of which depends on all inputs."""
-    return PERCEPTRON(params, bank - bank.mean(axis=0))
-
-
-def branching(params, bank):
-    """Return readings that cannot be compiled."""
-    return PERCEPTRON(params, bank) * (1.0 if params["first"]["bias"][0] > -9.0 else 2.0)
 
 
 def by_numpy(params, bank):

@@ -15,16 +15,16 @@ from estim.probe.jax.products import jacobian_operator  # noqa: E402
 from estim.probe.jax.readings import Function  # noqa: E402
 from estim.probe.matrix_free.record import ModelSensitivity  # noqa: E402
 from tests.probe.jax.functions import (  # noqa: E402
+    PERCEPTRON,
     arrays,
     attention,
     attention_weights,
+    branching,
     inputs,
-    perceptron_of,
+    mixed,
     perceptron_weights,
     whole_jacobian,
 )
-
-PERCEPTRON = perceptron_of(jnp)
 
 
 @pytest.fixture
@@ -32,14 +32,6 @@ def huge(monkeypatch):
     """Take every function for one whose readings and parameters are both too many."""
     monkeypatch.setattr(large, "DENSE", 0)
     monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda: 0.0)
-
-
-def mixed(params, bank):
-    return PERCEPTRON(params, bank - bank.mean(axis=0))
-
-
-def branching(params, bank):
-    return PERCEPTRON(params, bank) * (1.0 if params["first"]["bias"][0] > -9.0 else 2.0)
 
 
 @jax.custom_vjp
