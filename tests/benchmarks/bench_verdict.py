@@ -52,6 +52,12 @@ def main() -> None:
         "one change, noise estimated": lambda: found.judge(
             (np.zeros(READINGS), repeats), smallest_change=single, absolute_sigma=False
         ),
+        "random changes, noise estimated": lambda: found.judge(
+            (np.zeros(READINGS), repeats),
+            smallest_change=estim.AnyChange(0.001, case="typical"),
+            rng=0,
+            absolute_sigma=False,
+        ),
         "one change, a rule's exact power": lambda: found.judge(
             shift, smallest_change=single, statistic=weights, threshold=9.0
         ),

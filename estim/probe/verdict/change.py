@@ -6,7 +6,7 @@ degrees of freedom, noncentrality shift^2. With the variance estimated from nu d
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ _CERTAIN = 1e3
 FARTHEST = 1e150
 NEAREST = 1e-150
 # First step away from a guess.
-_NEAR = 1.05
+_NEAR = 1.003
 
 
 @lru_cache(maxsize=64)  # roots of the power ask for the same one dozens of times
@@ -116,6 +116,7 @@ def first_reaching(
     """
     from scipy import optimize
 
+    rising = cache(rising)  # the ends of a bracket are asked for again
     first, step = (1.0 if start is None else start, 2.0) if near is None else (near, _NEAR)
     reached = rising(first) >= target
     if reached and start is not None:

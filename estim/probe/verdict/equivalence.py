@@ -14,12 +14,12 @@ Boos 1994, doi:10.1080/01621459.1994.10476836); so its size is at most the level
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.verdict.change import change_p_value
+from estim.probe.verdict.change import change_p_value, first_reaching
 from estim.probe.verdict.noise_interval import (
     largest_probability,
     largest_statistics,
@@ -38,6 +38,8 @@ _NODES = 24
 _SURE = 1e6
 # By which a bracket is widened, against rounding at its ends.
 _APART = 1e-6
+# Standard deviations whose density is below a rounding of that at none.
+_UNFELT = 9.0
 # Its square is a float64.
 _LONGEST = 1e150
 
@@ -71,41 +73,28 @@ class EquivalenceTest:
             known = math.isinf(self.noise_degrees)
             below = stats.norm.cdf(beyond) if known else stats.t.cdf(beyond, self.noise_degrees)
             return share * float(np.where(margins > 0.0, below, 1.0).mean())
-        if math.isinf(self.noise_degrees):
-            return share * float(probability_below(statistic, self.degrees, margins**2).mean())
+        known = math.isinf(self.noise_degrees)
+        members = len(margins)
+        margins = _nearest(margins, math.sqrt(statistic), 1.0 if known else math.sqrt(self._interval()[1]))
+        if known:
+            return share * float(probability_below(statistic, self.degrees, margins**2).sum() / members)
         # The largest of an ensemble's average is at most the average of the largest.
         each = largest_probability(statistic, self.degrees, margins, self._interval())
-        return share * min(1.0, MISSED * self.level + float(each.mean()))
+        return share * min(1.0, MISSED * self.level + float(each.sum() / members))
 
     @cached_property
     def limit(self) -> float:
         """The largest z'z that is equivalent; 0 where none is."""
-        from scipy import optimize
-
         # Infinite shifts are overlooked never, the others at most always; a share is known to rounding.
         if np.isfinite(self.shifts).mean() <= self.level * (1.0 + _APART):
             return math.inf
         if len(self.shifts) == 1:
             return float(self._limits(self.shifts)[0]) if self.p_value(0.0) < self.level else 0.0
 
-        @cache  # the root finder asks for the ends again
-        def excess(statistic: float) -> float:
-            return self.p_value(statistic) - self.level
-
-        # An ensemble's limit lies between those of its members, up to the share of infinite ones.
-        finite = self.shifts[np.isfinite(self.shifts)]
-        low, high = self._limits(np.array([finite.min(), finite.max()])).tolist()
-        low, high = (1.0 - _APART) * low, (1.0 + _APART) * high + self.level
-        if excess(low) >= 0.0:
-            low = 0.0
-            if excess(low) >= 0.0:
-                return low
-        while excess(high) < 0.0:
-            high *= 2.0
-        while high > 4.0 * low > 0.0:  # members may be a hundred decades apart
-            middle = math.sqrt(low) * math.sqrt(high)
-            low, high = (low, middle) if excess(middle) >= 0.0 else (middle, high)
-        return float(optimize.brentq(excess, low, high, rtol=1e-12))
+        # Near that of the member which as many as the level fall short of.
+        finite = np.sort(self.shifts[np.isfinite(self.shifts)])
+        near = float(self._limits(finite[[int(self.level * len(finite))]])[0])
+        return first_reaching(self.p_value, self.level, near=near if near > 0.0 else None, rtol=1e-12)
 
     def probability(self, critical: float, largest: float = math.inf, rest: tuple[int, float] = (0, math.inf)) -> float:
         """Return how often z'z is equivalent and below the critical value of the change test, nothing having changed.
@@ -189,6 +178,15 @@ class EquivalenceTest:
     def _interval(self) -> tuple[float, float]:
         """Return between what the true variance lies, in units of the estimate."""
         return variance_interval(self.noise_degrees, MISSED * self.level)
+
+
+def _nearest(margins: Array, length: float, noise: float) -> Array:
+    """Leave out margins so far beyond the nearest that their probabilities change no bit of the sum.
+
+    In a ball of radius R the normal density around a point at distance D + h is at most exp(-h (D - R) - h^2 / 2) times
+    that around one at D. `length` is R, and `noise` the largest standard deviation.
+    """
+    return margins[margins <= max(length, float(margins.min())) + _UNFELT * noise]
 
 
 @lru_cache(maxsize=64)  # planning asks for the same one dozens of times
