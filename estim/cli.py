@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from estim.files import check_folder
+from estim.files import check_folder, check_page
 from estim.recovery.response import MeanResponse
 
 
@@ -118,7 +118,7 @@ def _sensitivity(options: argparse.Namespace) -> int:
     if options.plot:
         check_picture(options.plot)
     if options.report:
-        check_folder(options.report, "--report")
+        check_page(options.report, "--report")
     sigma = _sigma(options.sigma)
     bank = load_data(options.bank, "BANK")
     params = None if options.params is None else _columns(load_data(options.params, "--params"))

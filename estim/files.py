@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+#: Endings of a page.
+PAGES = (".html", ".htm")
+
 
 def load_data(path: str, argument: str) -> Any:
     """Read a file by its ending: an array, a dict of arrays (npz), a DataFrame (csv with a header, parquet), or JSON.
@@ -54,6 +57,24 @@ def check_folder(path: Any, argument: str) -> None:
     if not target.parent.is_dir():
         msg = f"{argument} must be in a folder that exists; {str(target.parent)!r} does not, got {str(path)!r}"
         raise FileNotFoundError(msg)
+
+
+def check_page(path: Any, argument: str) -> None:
+    """Refuse a page that could not be written, or whose ending would make it open as what it is not.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When the path is none, or ends in neither .html nor .htm.
+    OSError
+        As for `check_folder`.
+    """
+    check_folder(path, argument)
+    if Path(path).suffix.lower() not in PAGES:
+        msg = (
+            f"{argument} must end in {' or '.join(PAGES)}, as a page is HTML (plot() makes pictures); got {str(path)!r}"
+        )
+        raise ValueError(msg)
 
 
 def _npy(file: Path) -> Any:

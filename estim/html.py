@@ -2,10 +2,11 @@
 
 import html
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from estim.files import check_folder
+from estim.files import check_page
 from estim.report import number
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
 MOST_ROWS = 200
 
 
-def write_page(path: Any, title: str, parts: list[str]) -> None:
-    """Write one page; the file appears whole or not at all."""
-    check_folder(path, "path")
+def write_page(path: Any, title: str, parts: Callable[[], list[str]]) -> None:
+    """Write one page, its parts made once the path is known to be good; the file appears whole or not at all."""
+    check_page(path, "path")
     target = Path(path)
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>estim: {html.escape(title)}</title>'
-        f'<link rel="icon" href="data:,"><style>{STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
+        f'<link rel="icon" href="data:,"><style>{STYLE}</style></head><body>{"".join(parts())}</body></html>\n'
     )
     draft = target.with_name(target.name + ".part")
     draft.write_text(page, encoding="utf-8")

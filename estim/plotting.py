@@ -45,6 +45,14 @@ def shorten(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}...{name[-LONGEST_NAME // 2 + 3 :]}"
 
 
+def count_along(axis: Any) -> None:
+    """Tick an axis that counts, of directions say, at whole numbers only, also where it shows a single one."""
+    from matplotlib.ticker import MaxNLocator
+
+    if axis.get_scale() == "linear":  # a logarithmic one has powers of ten
+        axis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+
+
 def plain(axes: Any) -> None:
     """Leave a light grid and two spines."""
     axes.grid(which="major", color="0.9")

@@ -167,6 +167,8 @@ class TestSensitivity:
         assert "--report must be in a folder that exists" in capsys.readouterr().err
         assert main([*self.command, "--report", "."]) == 2
         assert "--report must be a file; got the folder '.'" in capsys.readouterr().err
+        assert main([*self.command, "--report", "r.pdf"]) == 2
+        assert "--report must end in .html or .htm, as a page is HTML" in capsys.readouterr().err
 
 
 def test_a_reader_that_leaves_early_is_no_error():

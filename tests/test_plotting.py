@@ -25,6 +25,25 @@ def test_without_matplotlib_the_message_says_what_to_install(curve, monkeypatch)
         found.plot()
 
 
+def shown(axis):
+    """Return the ticks that are seen."""
+    low, high = axis.get_view_interval()
+    return [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 12, 60])
+def test_axes_that_count_are_ticked_at_whole_numbers(count):
+    # Ticks at direction 1.5, and at 0.98 and 1.02 where there is one.
+    matrix = np.diag(np.arange(1.0, count + 1.0))
+    found = estim.Sensitivity.from_jacobian(matrix, 0.1)
+    model = estim.recover_parameters(lambda p, b: matrix @ p, 0.0, 0.1, params=np.ones(count), trials=8, rng=0)
+    axes = [found.plot().axes[0], model.plot().axes[1], estim.spectrum(matrix).plot()]
+    for axis in (each.xaxis for each in axes):
+        ticks = shown(axis)
+        assert ticks
+        assert all(float(tick).is_integer() for tick in ticks)
+
+
 def test_names_that_the_font_cannot_write_are_shown_by_their_code(tmp_path):
     names = ["\u91cd\u307f", "\u03b8", "a\nb"]
     found = estim.Sensitivity.from_jacobian(np.eye(3), 0.1, names=names)

@@ -17,8 +17,7 @@ GROUPS = (
 
 def write_report(result: "Sensitivity", path: Any) -> None:
     """Write the page of what readings see."""
-    frames = {"Groups": result.by_group(), "Inputs, by their share in each direction": result.by_input().iloc[:, -8:]}
-    write_page(path, "what these readings see", [
+    write_page(path, "what these readings see", lambda: [
         "<h1>What these readings see</h1>",
         _unseen(result),
         _facts(result),
@@ -26,7 +25,8 @@ def write_report(result: "Sensitivity", path: Any) -> None:
         inline_svg(result.plot()),
         "<h2>Parameters</h2>",
         table_of(result.to_frame()),
-        *(f"<h2>{html.escape(title)}</h2>{table_of(frame)}" for title, frame in frames.items()),
+        f"<h2>Groups</h2>{table_of(result.by_group())}",
+        f"<h2>Inputs, by their share in each direction</h2>{table_of(result.by_input().iloc[:, -8:])}",
         notes_of((*DEFINITIONS, *GROUPS, *result.notes)),
     ])  # fmt: skip
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure, plain, shorten
+from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, count_along, new_figure, plain, shorten
 from estim.probe.verdict.power_plot import draw_power
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _draw_spectrum(axes: Any, result: "Sensitivity") -> None:
     axes.axhline(1.0, color=BLACK, lw=0.8, ls="--", label="floor of one unit, for the crosses")
     counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
     axes.set(yscale="log", xlabel="direction, strongest first", ylabel="singular value")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    count_along(axes.xaxis)
     axes.set_title(f"What is seen: {counts}", loc="left", fontsize=11.0)
     axes.legend(frameon=False, fontsize=8.0)
     plain(axes)

@@ -67,12 +67,19 @@ class Views:
     def report(self, path: Any) -> None:
         """Write one self-contained HTML page: verdict in words, tables and pictures.
 
+        Parameters
+        ----------
+        path : path-like
+            Where to write, ending in .html or .htm; an existing file is replaced once the new one is whole.
+
         Raises
         ------
         ModuleNotFoundError
             When matplotlib is missing.
         OSError
             When the file cannot be written.
+        TypeError, ValueError
+            When `path` is none, or has another ending.
         """
         from estim.probe.page import write_report
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def write_intervals(result: "ConfidenceInterval", path: Any) -> None:
     """Write the page of some intervals: each beside its reading, and how often such intervals are right."""
-    write_page(path, "confidence intervals", [
+    write_page(path, "confidence intervals", lambda: [
         f"<h1>{100.0 * result.confidence_level:.4g} % confidence intervals</h1>",
         f"<p>Response: {html.escape(result.response)}. Method: {html.escape(result.method)}.</p>",
         inline_svg(result.plot()),

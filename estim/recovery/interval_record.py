@@ -89,14 +89,16 @@ class ConfidenceInterval(Record):
         Parameters
         ----------
         path : path-like
-            Where to write; an existing file is replaced once the new one is whole.
+            Where to write, ending in .html or .htm; an existing file is replaced once the new one is whole.
 
         Raises
         ------
-        FileNotFoundError
-            When the folder of `path` does not exist.
         ModuleNotFoundError
             When matplotlib is missing.
+        OSError
+            When the file cannot be written.
+        TypeError, ValueError
+            When `path` is none, or has another ending.
         """
         from estim.recovery.interval_page import write_intervals
 

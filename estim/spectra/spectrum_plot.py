@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estim.arithmetic import Array
+from estim.plotting import count_along
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +43,7 @@ def draw(spectra: "Sequence[Spectrum]", rtol: Sequence[float], ax: "Axes | None"
             ax.axhline(height, color="k", lw=0.8, ls="--")
             ax.annotate(f"{threshold:.0e} of the largest", (1, height), va="bottom", fontsize=8)
     ax.set(xlabel="number of the singular value", ylabel="log10 of the singular value")
+    count_along(ax.xaxis)
     ax.legend(fontsize=8, frameon=False)
     return ax
 

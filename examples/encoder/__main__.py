@@ -5,6 +5,7 @@ Run it as ``python examples/encoder [--page encoder.html] [--quick]``; it needs 
 
 import argparse
 import time
+from pathlib import Path
 
 import numpy as np
 import scaling
@@ -73,6 +74,8 @@ def main():
     parser.add_argument("--page", help="write the results as one HTML page")
     parser.add_argument("--quick", action="store_true", help="two layers, fewer sentences, two scales")
     options = parser.parse_args()
+    if options.page and not (options.page.endswith(".html") and Path(options.page).resolve().parent.is_dir()):
+        parser.error(f"--page must end in .html, in a folder that exists; got {options.page!r}")
     start = time.perf_counter()
     results = run(options.quick)
     said = conclusions(results)

@@ -22,7 +22,7 @@ def draw_seen(results):
         axes.plot(place, rows["shift"], "o-", ms=6.0, color=color, label=f"{kind}, noise of bfloat16")
         axes.plot(place, rows["shift, int8"], "o--", ms=6.0, mfc="white", color=color, label=f"{kind}, noise of int8")
     axes.axhline(results["needed"][0], color=BLACK, ls="--", lw=0.9, label=f"detected with power {POWER:g}")
-    axes.set(xlabel="layer", ylabel="shift, sd of the noise", yscale="log")
+    axes.set(xlabel="layer", ylabel="shift, sd of the noise", yscale="log", xticks=np.arange(LAYERS))
     axes.set_title(f"Random changes of {100 * SIZE:g} % of one map", loc="left", fontsize=11.0)
     axes.legend(frameon=False, fontsize=8.0, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.52))
     plain(axes)

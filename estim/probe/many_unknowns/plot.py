@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estim.plotting import BLACK, BLUE, GREY, ORANGE, VERMILION, new_figure, plain
+from estim.plotting import BLACK, BLUE, GREY, ORANGE, VERMILION, count_along, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +36,7 @@ def plot_parameters(result: "ParameterRecovery") -> "Figure":
         below.errorbar(number[part], ratio, yerr=error, fmt="o", ms=3.5, capsize=2.0, color=color, label=label)
     below.axhline(1.0, color=BLACK, lw=0.8, ls="--")
     below.set(xlabel="direction, strongest first", ylabel="RMSE / linear")
+    count_along(below.xaxis)
     below.legend(frameon=False, fontsize=8.0)
     for axes in (above, below):
         plain(axes)

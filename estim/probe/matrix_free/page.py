@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def write_model_report(result: "ModelSensitivity", path: Any) -> None:
     """Write the page; the file appears whole or not at all."""
     lines = "".join(f"<li>{html.escape(f'{name} {value}')}</li>" for name, value in facts(result))
-    write_page(path, "what these readings see", [
+    write_page(path, "what these readings see", lambda: [
         f"<h1>What these readings see of a model</h1><ul>{lines}</ul>",
         f"<h2>Spectrum and groups</h2>{inline_svg(result.plot())}",
         f"<h2>Groups</h2>{table_of(result.by_group())}",

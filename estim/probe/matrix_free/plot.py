@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estim.plotting import BLACK, BLUE, GREY, LONGEST_NAME, new_figure
+from estim.plotting import BLACK, BLUE, GREY, LONGEST_NAME, count_along, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,6 +34,7 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
         change = f"floor of the smallest change, {result.smallest_change:g}"
         above.axhline(1.0 / result.smallest_change, color=BLACK, lw=0.8, ls="--", label=change)
     above.set(yscale="log", xlabel="direction", ylabel="singular value")
+    count_along(above.xaxis)
     above.legend(frameon=result.rest is not None, edgecolor="none", fontsize=8.0)  # over the hatching
     shares = result.group_table[:, 4]
     order = np.argsort(-shares, kind="stable")[:20][::-1]

@@ -16,7 +16,7 @@ def write_verdict(result: "Verdict", path: Any) -> None:
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td><td>{html.escape(text)}</td></tr>" for name, text in facts_of(result)
     )
-    write_page(path, f"the model is {result.outcome}", [
+    write_page(path, f"the model is {result.outcome}", lambda: [
         f"<h1>Verdict: {result.outcome.name}</h1>",
         f'<div class="{tone}"><p>{html.escape(result.reason)}</p><p><strong>What to do:</strong> '
         f"{html.escape(result.prescription)}</p></div>",

@@ -164,12 +164,19 @@ class Verdict(Record):
     def report(self, path: Any) -> None:
         """Write one self-contained HTML page: the verdict in words, its numbers and its pictures.
 
+        Parameters
+        ----------
+        path : path-like
+            Where to write, ending in .html or .htm; an existing file is replaced once the new one is whole.
+
         Raises
         ------
         ModuleNotFoundError
             When matplotlib is missing.
         OSError
             When the file cannot be written.
+        TypeError, ValueError
+            When `path` is none, or has another ending.
         """
         from estim.probe.verdict.page import write_verdict
 
