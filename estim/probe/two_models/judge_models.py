@@ -13,6 +13,7 @@ from estim.probe.model.kinds import is_torch_module, require_left_out
 from estim.probe.two_models.model_change import ModelChange
 from estim.probe.two_models.pair import Pair
 from estim.probe.two_models.pair_of_parameters import pair_of_parameters
+from estim.probe.verdict.any_change import size_notes
 from estim.probe.verdict.change import change_powers
 from estim.probe.verdict.judge import Projected, check_power, decide
 from estim.probe.verdict.margin import Margin
@@ -143,7 +144,10 @@ def _judged(pair: Pair, smallest: Any, repeats: Repeats, rng: np.random.Generato
     verdict = decide(
         replace(shift, statistic=shift.statistic + shift.degrees, residual=shift.residual + shift.residual_degrees),
         margin, repeats, 1, **wanted,
-        notes=("No reading was given: the verdict is on the one that the change gives on average.",),
+        notes=(
+            "No reading was given: the verdict is on the one that the change gives on average.",
+            *size_notes(smallest),
+        ),
     )  # fmt: skip
     linear = {field.name: getattr(line, field.name) for field in fields(line)}
     fractions, differences, up_to = _scan(lambda t: pair.whiten(pair.partly(t) - t * pair.expected) / noise, line)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from estim.probe.arguments import real_number
 
@@ -14,7 +14,8 @@ class AnyChange:
     Parameters
     ----------
     size : float
-        Positive: dimensionless for a relative change, 0.01 being 1 %; otherwise in the parameters' units.
+        Positive: dimensionless for a relative change, 0.01 being 1 %; otherwise in the parameters' units. Of a relative
+        size of 1 or more, 100 %, verdicts say so in a note.
     group : str, optional
         A group of the record, or the beginning of parameters' names ("layer1.query"); the others are held. All
         parameters when left out.
@@ -71,3 +72,14 @@ class AnyChange:
         size = f"{100.0 * self.size:.4g} % change" if self.relative else f"change of size {self.size:.4g}"
         kind = "any" if self.case == "worst" else "a random"
         return f"{kind} {size} of {self.group or 'the parameters'}"
+
+
+def size_notes(smallest: Any) -> tuple[str, ...]:
+    """Say what a relative size of 1 or more means: it may be a percentage typed for a fraction, and may be meant."""
+    if not (isinstance(smallest, AnyChange) and smallest.relative and smallest.size >= 1.0):
+        return ()
+    size = smallest.size
+    return (
+        f"The smallest change is {100.0 * size:.4g} % of what changes, as sizes are fractions: {size:.4g} % is "
+        f"AnyChange({size / 100.0:.4g}). So far from the model, what a change shifts is hardly known to first order.",
+    )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from estim.blas import one_blas_thread
 from estim.probe.arguments import real_number
+from estim.probe.verdict.any_change import size_notes
 from estim.probe.verdict.change import change_p_value, change_powers, critical_value
 from estim.probe.verdict.margin import Margin, margin_of
 from estim.probe.verdict.observed import Observation, noise_factor, noiseless_movement, observe, rounding_note, whiten
@@ -77,7 +78,12 @@ def judge(
         seen.count,
         confidence_level=confidence_level,
         power=power,
-        notes=(*seen.notes, *margin.notes, *rounding_note(found, seen, certain=bool(np.isinf(margin.shifts).any()))),
+        notes=(
+            *size_notes(smallest_change),
+            *seen.notes,
+            *margin.notes,
+            *rounding_note(found, seen, certain=bool(np.isinf(margin.shifts).any())),
+        ),
     )
 
 

@@ -335,3 +335,28 @@ def test_text_is_no_size():
 def test_what_is_no_change_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("size", "percent", "meant"), [(10.0, "1000", "0.1"), (1.0, "100", "0.01"), (5, "500", "0.05")]
+)
+def test_a_percentage_typed_for_a_fraction_is_pointed_out(size, percent, meant):
+    found = Sensitivity.from_jacobian(np.eye(3), 0.1, parameters=[1.0, 2.0, 3.0])
+    said = (
+        f"The smallest change is {percent} % of what changes, as sizes are fractions: {size:g} % is AnyChange({meant})."
+    )
+    verdicts = [
+        found.judge(np.zeros(3), smallest_change=AnyChange(size)),
+        found.judge(np.zeros(3), smallest_change=AnyChange(size), statistic=[1.0, 0.0, 0.0]),
+        estim.judge_models(
+            {"a": 1.0}, {"a": 1.1}, np.ones(3), 0.1, model=lambda p, b: p["a"] * b, smallest_change=AnyChange(size)
+        ).verdict,
+    ]
+    for verdict in verdicts:
+        assert any(note.startswith(said) for note in verdict.notes)
+
+
+def test_sizes_that_are_fractions_or_in_units_need_no_word():
+    found = Sensitivity.from_jacobian(np.eye(3), 0.1, parameters=[1.0, 2.0, 3.0])
+    for change in (AnyChange(0.99), AnyChange(10.0, relative=False), 10.0):
+        assert not any("fractions" in note for note in found.judge(np.zeros(3), smallest_change=change).notes)
