@@ -1,11 +1,30 @@
 """Numbers, arrays and tables that a user gives, checked and raised to float64."""
 
 import math
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+P, R = ParamSpec("P"), TypeVar("R")
+
+TABLES = "a table goes to MeanResponse.from_table(theta, mean)"
+
+
+def of_one_function(make: Callable[P, R]) -> Callable[P, R]:
+    """Let a method take one function, and say of a second argument without a name what it should have been."""
+
+    @wraps(make)
+    def checked(*given: P.args, **options: P.kwargs) -> R:
+        if len(given) > 2:  # self, the function
+            msg = f"a MeanResponse takes one function, and all else by name, lower= and upper= too; {TABLES}"
+            raise TypeError(msg)
+        return make(*given, **options)
+
+    return checked
 
 
 def real_number(value: float, argument: str) -> float:

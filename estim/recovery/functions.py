@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.recovery.arguments import TABLES
+
 Array = npt.NDArray[np.float64]
 
 
@@ -19,7 +21,8 @@ class ArrayFunction:
 
     def __init__(self, function: Callable[..., Any], probes: Array, argument: str) -> None:
         if not callable(function):
-            msg = f"{argument} must be callable; got {type(function).__name__}"
+            hint = f"; {TABLES}" if hasattr(function, "__len__") and not isinstance(function, str) else ""
+            msg = f"{argument} must be callable; got {type(function).__name__}{hint}"
             raise TypeError(msg)
         self.function = function
         self.argument = argument

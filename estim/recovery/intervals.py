@@ -59,9 +59,9 @@ def confidence_interval(
     response : MeanResponse
         The known mean. Its domain is what is known of theta beforehand.
     y : array_like, any shape
-        Readings, in their units. NaN stays NaN. An infinite reading gets the limit of the intervals of ever larger
-        ones, the end of the domain that it points to (the central interval: an empty set, unless the mean has no
-        bound there).
+        Readings, in their units, none NaN: leave out what is missing. An infinite reading gets the limit of the
+        intervals of ever larger ones, the end of the domain that it points to (the central interval: an empty set,
+        unless the mean has no bound there).
     sigma : array_like, broadcast against `y`
         Standard deviation of a reading's Gaussian noise, in the units of the readings; positive.
     confidence_level : float
@@ -89,8 +89,8 @@ def confidence_interval(
     TypeError
         When `response` is not a MeanResponse, or `y`, `sigma` or `confidence_level` is not real.
     ValueError
-        When `sigma` is empty, not positive or not finite, or does not broadcast against `y`; when `confidence_level`
-        is not strictly between 0 and 1; when `method` is unknown.
+        When `y` has a NaN; when `sigma` is empty, not positive or not finite, or does not broadcast against `y`; when
+        `confidence_level` is not strictly between 0 and 1; when `method` is unknown.
 
     See Also
     --------
@@ -153,7 +153,7 @@ def coverage(
     response : MeanResponse
         The known mean.
     theta : array_like, any shape
-        True parameters, inside the domain, in their units. NaN stays NaN.
+        True parameters, inside the domain, in their units.
     sigma : array_like, broadcast against `theta`
         Standard deviation of a reading's Gaussian noise, in the units of the readings; positive.
     confidence_level, method
@@ -188,12 +188,9 @@ def coverage(
     """
     _check(response, confidence_level, method)
     truth, levels = _broadcast(response._inside(theta), sigma, "theta")
-    result = np.full(truth.shape, np.nan)
-    known = ~np.isnan(truth)
-    if known.any():
-        top = response._grid.supremum
-        rise = np.clip(response._rise(truth[known]), 0.0, top)
-        result[known] = coverage_of_rise(rise, top, levels[known], confidence_level, method)
+    top = response._grid.supremum
+    rise = np.clip(response._rise(truth), 0.0, top) if truth.size else truth
+    result = coverage_of_rise(rise, top, levels, confidence_level, method)
     return result if result.ndim else float(result)
 
 
@@ -233,7 +230,11 @@ def _check(response: MeanResponse, confidence_level: float, method: str) -> None
 
 
 def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Array, Array]:
-    """Return values and noise levels of one shape."""
+    """Return values and noise levels of one shape; a missing value is refused."""
+    missing = np.isnan(values)
+    if missing.any():
+        msg = f"{argument} must not be NaN; got one at entry {int(np.argmax(missing))}: leave out what is missing"
+        raise ValueError(msg)
     levels = np.asarray(sigma)
     levels = check_sigma(levels.ravel()).reshape(levels.shape)
     try:
@@ -263,19 +264,16 @@ def _region(below: Array, above: Array, level: float, method: str) -> tuple[Arra
 
 
 def _rise_limits(response: MeanResponse, rise: Array, sigma: Array, level: float, method: str) -> tuple[Array, Array]:
-    """Return the interval of the mean, as rises; NaN where the reading is, reversed or outside where it is empty."""
-    low, high = np.full((2, *rise.shape), np.nan)
-    known = ~np.isnan(rise)
-    if not known.any():
-        return low, high
+    """Return the interval of the mean, as rises; reversed or outside where it is empty."""
+    if not rise.size:
+        return rise, rise
     top = response._grid.supremum
-    reading, noise = rise[known], sigma[known]
-    below, above = _noise_units(reading, top, noise)
+    below, above = _noise_units(rise, top, sigma)
     with np.errstate(over="ignore"):
-        width = top / noise
+        width = top / sigma
     find = _LIMITS[method]
-    low[known] = _place(find(below, above, width, 1.0 - level), reading, noise, 0.0, top)
-    high[known] = _place(find(above, below, width, 1.0 - level), reading, noise, top, 0.0)
+    low = _place(find(below, above, width, 1.0 - level), rise, sigma, 0.0, top)
+    high = _place(find(above, below, width, 1.0 - level), rise, sigma, top, 0.0)
     if method != "central":
         low, high = (np.where(np.isinf(rise), rise, limit) for limit in (low, high))
         low, high = np.clip(low, 0.0, top), np.clip(high, 0.0, top)

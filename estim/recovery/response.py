@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.recovery.arguments import checked_table, finite_number, real_number, reals
+from estim.recovery.arguments import checked_table, finite_number, of_one_function, real_number, reals
 from estim.recovery.functions import ArrayFunction, TableExcess
 from estim.recovery.monotone import EPS, Monotone, check_monotone
 
@@ -66,6 +66,7 @@ class MeanResponse:
     (0.0, 95.238...)
     """
 
+    @of_one_function
     def __init__(
         self,
         function: Callable[..., Any],
@@ -82,6 +83,7 @@ class MeanResponse:
         self._finish(derivative, name, magnitude=abs(self.baseline))
 
     @classmethod
+    @of_one_function
     def from_excess(
         cls,
         excess: Callable[..., Any],

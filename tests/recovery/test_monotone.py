@@ -1,5 +1,6 @@
 """What is refused when a response is made, in which words, and at which place."""
 
+import inspect
 import math
 import re
 
@@ -144,13 +145,24 @@ def test_a_ragged_answer_is_refused():
     assert "function must return real numbers" in refusal(lambda t: [[1.0], [1.0, 2.0]], upper=2.0)
 
 
-@pytest.mark.parametrize("function", [3, None, "tanh", np.arange(3)])
+@pytest.mark.parametrize("function", [3, None, "tanh", np.arange(3), [0.0, 1.0]])
 def test_what_is_not_callable_is_refused(function):
     name = type(function).__name__
+    if not isinstance(function, int | str | None):
+        name += "; a table goes to MeanResponse.from_table(theta, mean)"
     assert refusal(function, upper=1.0, error=TypeError) == f"function must be callable; got {name}"
     if function is not None:
         text = refusal(np.tanh, upper=1.0, derivative=function, error=TypeError)
         assert text == f"derivative must be callable; got {name}"
+
+
+@pytest.mark.parametrize("make", [MeanResponse, MeanResponse.from_excess])
+@pytest.mark.parametrize("given", [([0.0, 1.0], [1.0, 2.0]), (np.tanh, 0.0, 3.0)])
+def test_a_second_argument_without_a_name_is_told_where_it_belongs(make, given):
+    rule = "a MeanResponse takes one function, and all else by name, lower= and upper= too; a table goes to "
+    with pytest.raises(TypeError, match=f"^{re.escape(rule)}"):
+        make(*given)
+    assert list(inspect.signature(MeanResponse).parameters)[:2] == ["function", "lower"]
 
 
 @pytest.mark.parametrize(
