@@ -237,7 +237,7 @@ class Sensitivity(Questions, Views, Record):
         jac_error : array_like, shape (readings, parameters) or broadcast to it, optional
             Bound on the error of each entry, in its units, in place of rounding.
         parameters : array_like, shape (parameters,), optional
-            Where the model was linearised; NaN when left out.
+            Where the model was linearised, all finite; NaN when left out.
         symmetry : array_like, shape (parameters, symmetries), optional
             As for `estim.sensitivity`.
 

@@ -218,11 +218,21 @@ class TestPlumbing:
             ([1.0, 1.0, 1.0], r"one entry for each of the 2 readings; got shape \(3,\)"),
             (np.eye(3), r"must have shape \(2, 2\); got \(3, 3\)"),
             ([[1.0, 0.5], [0.0, 1.0]], "must be symmetric; got 0.5 at"),
+            (1e-200, r"between 1e-150 and 1e150 \(choose other units\); got a standard deviation of 1e-200"),
+            (1e200, "got a standard deviation of 1e\\+200"),
+            (1e-320, "got a standard deviation of 1e-320"),
+            ([0.0, 1e-151], "got a standard deviation of 1e-151"),
+            (np.diag([1.0, 1e302]), "got a standard deviation of 1e\\+151"),
         ],
     )
     def test_c17_sigma_that_does_not_fit(self, sigma, message):
         with pytest.raises(ValueError, match=message):
             estim.Sensitivity.from_jacobian(np.eye(2), sigma)
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    def test_parameters_that_are_not_known_are_left_out(self, value):
+        with pytest.raises(ValueError, match=r"parameters must be finite, or left out .*; got (nan|inf) at 1"):
+            estim.Sensitivity.from_jacobian(np.eye(2), 1.0, parameters=[1.0, value])
 
     def test_sigma_is_required(self):
         with pytest.raises(TypeError, match="sigma"):

@@ -139,3 +139,33 @@ def test_a_record_read_back_answers_to_the_same_bits(seed, noiseless):
     assert again.shift(change) == found.shift(change)
     assert again.floor(change) == found.floor(change)
     assert again.judge(shift, smallest_change=1.0) == found.judge(shift, smallest_change=1.0)
+
+
+class TestUnitsFarFromOne:
+    """Numbers near the ends of the float range are judged or refused, and none ends in an overflow."""
+
+    @pytest.mark.parametrize("size", [1e-305, 1e-200, 1e-160, 1e-100, 1e100, 1e160, 1e200, 1e305])
+    @pytest.mark.parametrize(
+        "smallest", [0.1, estim.AnyChange(0.1), estim.AnyChange(0.1, case="typical"), {"a": 0.1}], ids=str
+    )
+    def test_a_jacobian_of_any_size_is_judged(self, size, smallest):
+        found = Sensitivity.from_jacobian(size * np.eye(2), 1.0, parameters=[1.0, 2.0], names=["a", "b"])
+        verdict = found.judge(np.zeros(2), smallest_change=smallest, rng=0)
+        assert verdict.outcome == ("equivalent" if size > 1.0 else "blind")
+        assert verdict.power == pytest.approx(1.0 if size > 1.0 else 0.05)
+        assert verdict.repeats_needed == (1 if size > 1.0 else None)
+
+    @pytest.mark.parametrize("sigma", [1e-200, 1e200])
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda f, t, p, s: estim.sensitivity(f, t, s, params=p),
+            lambda f, t, p, s: estim.judge_models(p, {"a": 1.1}, t, s, model=f),
+            lambda f, t, p, s: estim.linearity(f, t, {"a": 0.1}, s, params=p),
+            lambda f, t, p, s: estim.recover_parameters(f, t, s, params=p, trials=2),
+        ],
+        ids=["sensitivity", "judge_models", "linearity", "recover_parameters"],
+    )
+    def test_noise_whose_square_no_float_holds_is_refused(self, ask, sigma):
+        with pytest.raises(ValueError, match=r"sigma must lie between 1e-150 and 1e150 \(choose other units\); got"):
+            ask(lambda p, t: p["a"] * t, np.array([1.0, 2.0]), {"a": 1.0}, sigma)

@@ -62,7 +62,7 @@ def decompose(rows: Callable[[], Array], loss: float = 0.0) -> Decomposition:
         length = norms_of(matrix.T)
         return Decomposition(np.ones((1, 1)), length, matrix / length)
     norms = norms_of(matrix)
-    if norms.max() <= GRADED * norms[norms > 0.0].min():
+    if norms.max() / GRADED <= norms[norms > 0.0].min():
         found = svd(matrix)
         if EPS * found.values[0] <= max(EPS * GRADED, loss) * found.values[-1]:
             return found
@@ -92,6 +92,6 @@ def orthonormal(rows: Array) -> Array:
         return rows
     rows = rows / norms_of(rows.T)[:, None]
     norms = norms_of(rows)
-    if norms.max() > GRADED * norms[norms > 0.0].min():
+    if norms.max() / GRADED > norms[norms > 0.0].min():
         return _jacobi(rows).right
     return np.asarray(qr(rows.T, mode="economic", check_finite=False)[0].T)

@@ -109,8 +109,9 @@ def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: f
     Raises
     ------
     TypeError, ValueError
-        When sigma has the wrong shape, a negative, infinite or NaN entry, or is not positive semidefinite: the
-        message names the entry or the eigenvalue; when `repeats` or `repeat_correlation` is impossible.
+        When sigma has the wrong shape, a negative, infinite or NaN entry, a standard deviation that is neither zero
+        nor between 1e-150 and 1e150, or is not positive semidefinite: the message names the entry or the eigenvalue;
+        when `repeats` or `repeat_correlation` is impossible.
     """
     gain = 1.0 / np.sqrt(_variance_of_mean(repeats, repeat_correlation))
     values = reals(sigma.covariance if hasattr(sigma, "covariance") else sigma, "sigma")  # a scipy.stats.Covariance
@@ -160,11 +161,21 @@ def _independent(sd: Array, readings: int, gain: float) -> Whitening:
         i = int(np.argmax(sd < 0.0))
         msg = f"sigma must not be negative; got {sd[i]} for reading {i}"
         raise ValueError(msg)
+    _require_squares(sd)
     every = np.broadcast_to(sd, (readings,))
     noisy = every > 0.0
     scale = np.zeros(readings)
     scale[noisy] = gain / every[noisy]
     return Whitening(scale, None, np.flatnonzero(~noisy))
+
+
+def _require_squares(sd: Array) -> None:
+    """Refuse noise whose square, or the inverse of that, no float holds."""
+    extreme = (sd > 0.0) & ~((sd >= 1e-150) & (sd <= 1e150))
+    if extreme.any():
+        got = float(sd[extreme].flat[0])
+        msg = f"sigma must lie between 1e-150 and 1e150 (choose other units); got a standard deviation of {got!r}"
+        raise ValueError(msg)
 
 
 def _correlated(covariance: Array, readings: int, gain: float) -> Whitening:
@@ -179,6 +190,7 @@ def _correlated(covariance: Array, readings: int, gain: float) -> Whitening:
         raise ValueError(msg)
     # Relative to each reading's own sd, so that units do not decide what counts as zero.
     sd = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    _require_squares(sd)
     unit = np.where(sd > 0.0, sd, 1.0)
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
     tolerance = 8.0 * readings * EPS * max(float(values[-1]), 1.0)

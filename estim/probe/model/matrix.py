@@ -124,4 +124,8 @@ def _parameters(parameters: npt.ArrayLike, count: int) -> Array:
     if point.shape != (count,):
         msg = f"parameters must have one entry for each of the {count} columns; got {point.size}"
         raise ValueError(msg)
+    if not (np.isfinite(point).all() or np.isnan(point).all()):  # NaN is how a record says not known
+        j = int(np.argmin(np.isfinite(point)))
+        msg = f"parameters must be finite, or left out where they are not known; got {point[j]} at {j}"
+        raise ValueError(msg)
     return point

@@ -106,8 +106,11 @@ def _count(trials: Any) -> int:
 def _observed(found: "Sensitivity", chosen: Statistic, observed: Any, baseline: str) -> tuple[float, float]:
     """Return the statistic's value, given or of the shift, and the noise of the shift over the record's."""
     if not isinstance(observed, tuple) and np.ndim(observed) == 0:
-        given = np.zeros(found.readings)
-        return real_number(observed, "observed_shift"), noise_factor(found, observe(found, given, baseline, True))
+        given, value = np.zeros(found.readings), real_number(observed, "observed_shift")
+        if not math.isfinite(value):
+            msg = f"observed_shift must be finite; got {observed!r}"
+            raise ValueError(msg)
+        return value, noise_factor(found, observe(found, given, baseline, True))
     seen = observe(found, observed, baseline, True)
     return chosen.function(seen.shift), noise_factor(found, seen)
 

@@ -128,7 +128,7 @@ class Situation:
             factor = single / float(self.shifts[0])
             return 0.0 if factor < NEAREST else factor if factor < FARTHEST else math.inf
         typical = self.shifts[(self.shifts > 0.0) & np.isfinite(self.shifts)]
-        near = single / float(np.median(typical)) if self.degrees and typical.size else None
+        near = float(np.clip(single / np.median(typical), NEAREST, FARTHEST)) if self.degrees and typical.size else None
         return first_reaching(self.detected, self.power, near=near)
 
     def most(self) -> float:
@@ -157,7 +157,8 @@ class Repeats:
 
     def needed(self, situation: Situation, factor: float) -> int | None:
         """Return the least number of repeats that suffices, `factor` being what is needed; None where none does."""
-        wanted = self.variance / factor**2 / self.sides if factor > 0.0 else math.inf
+        ratio = math.sqrt(self.variance) / factor if factor > 0.0 else math.inf
+        wanted = ratio * ratio / self.sides  # a power would raise where a product is infinite
         if math.isinf(factor) or wanted <= self.correlation:
             return None
         estimate = (1.0 - self.correlation) / (wanted - self.correlation)

@@ -141,10 +141,18 @@ class Verdict(Record):
         -------
         ndarray
             Probabilities in the shape of `factor`; NaN for a user's own rule, which is known at one size only.
+
+        Raises
+        ------
+        ValueError
+            When a factor is negative or NaN.
         """
         from estim.probe.verdict.change import change_powers
 
         factors = np.asarray(factor, dtype=np.float64)
+        if not (factors >= 0.0).all():
+            msg = f"factor must be at least 0; got {factors[~(factors >= 0.0)].flat[0]}"
+            raise ValueError(msg)
         if self.degrees == 0 and math.isfinite(self.critical_value):
             return np.full(factors.shape, np.nan)
         means = [

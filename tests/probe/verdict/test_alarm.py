@@ -155,3 +155,10 @@ def test_a_statistic_of_readings_without_noise_is_refused():
     found = Sensitivity.from_jacobian(np.eye(2), [0.0, 1.0])
     with pytest.raises(ValueError, match="statistic weighs readings without noise"):
         found.judge(0.1, smallest_change=[0.0, 1.0], statistic=[1.0, 1.0])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_value_of_a_statistic_that_is_none_is_refused(found, value):
+    # NaN exceeds no threshold: it was silence.
+    with pytest.raises(ValueError, match="observed_shift must be finite; got"):
+        found.judge(value, smallest_change={"a": 1.0}, statistic=np.ones(8), threshold=1.0)

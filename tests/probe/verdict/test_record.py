@@ -319,9 +319,9 @@ class TestRates:
 class TestNoise:
     def test_noise_far_beyond_sigma_is_estimated(self):
         # Its square is beyond the float range.
-        found = Sensitivity.from_jacobian([[1.0], [0.0]], 1e-200)
-        after = np.array([[1.0, 2.0], [3.0, 0.0]])
-        verdict = found.judge((np.zeros(2), after), smallest_change=100.0, absolute_sigma=False)
+        found = Sensitivity.from_jacobian([[1.0], [0.0]], 1e-150)
+        after = 1e50 * np.array([[1.0, 2.0], [3.0, 0.0]])
+        verdict = found.judge((np.zeros(2), after), smallest_change=1e52, absolute_sigma=False)
         assert verdict.noise_scale == pytest.approx(math.sqrt(2.0) * 1e200)
         assert verdict.statistic == pytest.approx(4.0)  # 2, over a variance of 2 / 2 repeats
 
@@ -405,6 +405,12 @@ class TestRecord:
         verdict = linear.judge(np.zeros(12), smallest_change=1.0)
         assert verdict.power_at(1.0) == pytest.approx(verdict.power, rel=1e-12)
         assert verdict.power_at(verdict.detectable_factor) == pytest.approx(0.8, abs=1e-10)
+
+    @pytest.mark.parametrize("factor", [-1.0, np.nan, [1.0, np.nan]])
+    def test_power_at_what_is_no_size_is_refused(self, linear, factor):
+        verdict = linear.judge(np.zeros(12), smallest_change=1.0)
+        with pytest.raises(ValueError, match=r"factor must be at least 0; got (-1\.0|nan)"):
+            verdict.power_at(factor)
 
     def test_repeats_needed_do_what_is_promised(self, linear):
         verdict = linear.judge(np.zeros(12), smallest_change=0.3)
