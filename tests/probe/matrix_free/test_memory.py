@@ -52,7 +52,7 @@ def test_no_group_is_held_twice(monkeypatch, dtype, decades, path):
 
 def test_the_cost_says_what_it_counts():
     assert cost(1000, 10**6, 2, 4, 2.0**30, "blocks of rows") == (
-        "path: Gram matrix of 1000 readings, 1000000 parameters; about 1.0e+12 operations and 1.1 GiB (107 MiB for "
+        "path: Gram matrix of 1000 readings, 1000000 parameters; about 1.0e+12 operations and 1.1 GiB (122 MiB for "
         "Gram matrices of 2 groups and their singular vectors, 1 GiB for blocks of rows), where the whole Jacobian "
         "would take 3.7 GiB"
     )
