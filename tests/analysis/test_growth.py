@@ -7,9 +7,6 @@ from analysis import growth as analysis
 from analysis import growth_fits as fits
 from sims import growth as sims
 
-# One worker makes what all of these need.
-pytestmark = pytest.mark.xdist_group("growth")
-
 
 @pytest.fixture(scope="module")
 def study():

@@ -18,10 +18,6 @@ QUIET = [
 ]  # fmt: skip
 
 
-# One worker makes what all of these need.
-pytestmark = pytest.mark.xdist_group("scorecard")
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")

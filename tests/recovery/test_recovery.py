@@ -128,8 +128,6 @@ def runs(declared):
     return [estim.recover(declared, FIXTURE_THETA, SIGMA[LEVELS], trials=TRIALS, rng=seed) for seed in range(SEEDS)]
 
 
-# One worker makes what all of these need.
-@pytest.mark.xdist_group("honest standard errors")
 class TestStandardErrorsAreHonest:
     """Standard scores over 300 seeds must have mean 0 and variance 1.
 

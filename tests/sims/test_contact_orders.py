@@ -6,9 +6,6 @@ from estim.spectra.contact import ContactOrders, ContactSlopes
 from sims import contact_orders
 from sims.__main__ import main
 
-# One worker makes what all of these need.
-pytestmark = pytest.mark.xdist_group("contact orders")
-
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
