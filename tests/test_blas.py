@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401 - so that its BLAS counts from the start
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from estim.blas import one_blas_thread
 
@@ -39,10 +39,19 @@ def threads_of_blas():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
+@pytest.fixture
+def two_threads():
+    """Let BLAS have two threads: where there is one to begin with, none could be lost."""
+    with threadpool_limits(2, user_api="blas"):
+        assert set(threads_of_blas()) == {2}
+        yield
+
+
 def test_no_bit_depends_on_the_threads_of_blas():
     assert bits(1) == bits(2)
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_threads_are_given_back_by_the_last_one_out():
     before = threads_of_blas()
     first, second = one_blas_thread(), one_blas_thread()
@@ -54,6 +63,7 @@ def test_threads_are_given_back_by_the_last_one_out():
     assert threads_of_blas() == before
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_many_threads_and_an_error_leave_nothing_behind():
     before = threads_of_blas()
 

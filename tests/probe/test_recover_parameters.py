@@ -64,7 +64,8 @@ def test_curvature_biases_as_box_says():
     ("t", "bias", "rmse"), [(0.0, 0.398942, 0.707107), (1.0, 0.083315, 0.870649), (2.0, 0.008491, 0.979933)]
 )
 def test_c9_clipped_mean(t, bias, rmse):
-    found = recover_parameters(identity, None, 0.5, params=[0.5 * t], bounds=(0.0, np.inf), trials=20_000, rng=2)
+    """An estimate that is not clipped has no clipped share: 71, 31 and 11 standard errors off."""
+    found = recover_parameters(identity, None, 0.5, params=[0.5 * t], bounds=(0.0, np.inf), trials=5000, rng=2)
     spread = math.sqrt(rmse**2 - bias**2) / math.sqrt(found.trials)
     assert abs(found.bias[0] / 0.5 - bias) < tol.Z_LIMIT * spread
     assert abs(found.rmse[0] / 0.5 - rmse) < tol.Z_LIMIT * found.rmse_se[0] / 0.5
@@ -223,10 +224,13 @@ def test_nonnegative_least_squares_is_that_of_scipy(sigma):
 
 
 def test_orthogonal_nonnegative_parameters_are_clipped_means():
-    """With an orthogonal design each parameter is a clipped mean of its own: closed forms for all of them at once."""
+    """With an orthogonal design each parameter is a clipped mean of its own: closed forms for all of them at once.
+
+    Without the bounds the bias of the first is 48 standard errors off.
+    """
     t = np.array([0.0, 0.5, 1.0, 2.0])
     found = recover_parameters(lambda p, x: x @ p, np.eye(4), 0.3, params=0.3 * t, bounds=(0.0, np.inf),
-                               trials=20_000, rng=4)  # fmt: skip
+                               trials=5000, rng=4)  # fmt: skip
     density, above = norm.pdf(t), norm.cdf(t)
     bias, square = density - t * norm.sf(t), above - t * density + t**2 * norm.sf(t)
     se = 0.3 * np.sqrt((square - bias**2) / found.trials)
