@@ -64,8 +64,8 @@ def run(quick=False):
     }
 
 
-def main():
-    """Run the study, print its tables and conclusions, and write the page."""
+def main(arguments=None):
+    """Run the study, print its tables and conclusions, and write the page; return the results."""
     from conclusions import conclusions
     from page import write_page
     from tables import tables
@@ -73,7 +73,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--page", help="write the results as one HTML page")
     parser.add_argument("--quick", action="store_true", help="two layers, fewer sentences, two scales")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.page and not (options.page.endswith(".html") and Path(options.page).resolve().parent.is_dir()):
         parser.error(f"--page must end in .html, in a folder that exists; got {options.page!r}")
     start = time.perf_counter()
@@ -85,6 +85,7 @@ def main():
     if options.page:
         write_page(results, options.page)
         print(f"wrote {options.page}")
+    return results
 
 
 if __name__ == "__main__":

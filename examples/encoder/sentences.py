@@ -65,7 +65,7 @@ BANK = [
     "He apologised for the mistake in the bill.",
 ]
 
-#: What could be added.
+#: What could be added. All are padded to the longest, 18 tokens: one of 28 made the study half as long again.
 CANDIDATES = [
     "Move the money before the audit begins.",
     "The charity on the flyer has never been registered.",
@@ -108,11 +108,11 @@ CANDIDATES = [
     "The quick brown fox jumps over the lazy dog.",
     "Enzymes lower the energy that a reaction needs.",
     "The orchestra tuned, waited, and began.",
-    "Prices fell while wages rose, which nobody had foreseen, least of all those who are paid to foresee such things.",
-    "If the meeting, which was to start at nine, starts at ten, tell those who came early that they may leave earlier.",
+    "Prices fell while wages rose, which nobody had foreseen.",
+    "If the meeting starts at ten, those who came early may leave.",
     "def add(a, b): return a + b",
     "To be, or not to be, that is the question.",
-    "The soup is salty, the salad is sweet, the bread is bitter, and the cook is gone.",
+    "The soup is salty, the salad sweet, the bread bitter.",
     "The matrix is positive definite, so the minimum is unique.",
     "A stitch in time saves nine.",
 ]
