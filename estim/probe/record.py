@@ -97,6 +97,8 @@ class Sensitivity(Questions, Views, Record):
     """What a reader must know before believing a row."""
     noise: str
     """What sigma and repeats were given, in words, in the units of the readings."""
+    input_names: tuple[str, ...] = ()
+    """(inputs,) where the bank has a word or a number for each: an index of pandas, times, doses; else none."""
 
     def __post_init__(self) -> None:
         """Make enumeration members of the status words that JSON holds."""

@@ -1,6 +1,7 @@
 """What a monitor can see: which directions of parameter space its readings resolve, and which they are blind to."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from estim.probe.directions.noise import noise_of
 from estim.probe.model.batches import Batches, joined
 from estim.probe.model.given import require_nan_policy
 from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_keep, require_left_out
+from estim.probe.model.names_of_inputs import names_of_inputs
 from estim.probe.model.probe import probe
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, check_progress, generator
@@ -176,10 +178,12 @@ def sensitivity(
         certified = certified_directions(model, joined(bank) if isinstance(bank, Batches) else bank, noise, digits)
     else:
         probed, sigma = without_rough(probed, sigma, repeats, repeat_correlation)
-    return assemble(
+    found = assemble(
         probed, sigma, symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation,
         smallest_change=smallest_change, rtol=rtol, atol=atol, certified=certified,
     )  # fmt: skip
+    named = names_of_inputs(bank, int(found.inputs.max()) + 1) if inputs is None else ()
+    return replace(found, input_names=named) if named else found
 
 
 def _require_network(model: Any) -> None:

@@ -33,8 +33,9 @@ class Views:
         Returns
         -------
         pandas.DataFrame
-            One row an input, one column a resolved direction, numbered from the strongest. Columns sum to one; they
-            are NaN, and a note says so, where the error of the Jacobian could move a share by more than 0.01.
+            One row an input, by its name where the bank has one (an index of pandas, or one number or word an input),
+            and one column a resolved direction, numbered from the strongest. Columns sum to one; they are NaN, and a
+            note says so, where the error of the Jacobian could move a share by more than 0.01.
         """
         from estim.probe.summary import input_frame
 

@@ -2,6 +2,7 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from hypothesis import given, settings
@@ -113,6 +114,29 @@ class TestGroupsAndInputs:
         found = estim.Sensitivity.from_jacobian(jacobian, 1.0, inputs=[0, 0, 1, 1, 2, 2])
         np.testing.assert_allclose(found.by_input(), [[1, 0], [0, 0], [0, 1]])
         assert list(found.carriers[:, 0]) == [1, 4]
+
+    @pytest.mark.parametrize(
+        ("bank", "names"),
+        [
+            (np.array([0.0, 0.5, 1.0 / 3.0]), ["0", "0.5", "0.333333"]),
+            ([1, 2, 3], ["1", "2", "3"]),
+            (pd.Series([0.0, 1.0, 2.0], index=["left", "middle", "right"]), ["left", "middle", "right"]),
+            (pd.Series([0.0, 1.0, 2.5]), ["0", "1", "2.5"]),
+            (pd.DataFrame({"x": [0.0, 1.0, 2.0]}, index=[7, 8, 9]), ["7", "8", "9"]),
+            (pd.DataFrame({"x": [0.0, 1.0, 2.0]}), [0, 1, 2]),
+            (np.array([0.0, 0.5, 0.5]), [0, 1, 2]),  # no name tells two of them apart
+            (np.array([[0.0], [0.5], [0.7]]), [0, 1, 2]),
+        ],
+    )
+    def test_inputs_have_the_names_that_the_bank_has_for_them(self, bank, names):
+        def line(p, x):
+            return p[0] + p[1] * np.asarray(x, dtype=float).ravel() ** 2
+
+        found = estim.sensitivity(line, bank, 0.1, params=[1.0, 2.0])
+        assert list(found.by_input().index) == names
+        assert estim.Sensitivity.from_json(found.to_json()).input_names == found.input_names
+        given = estim.sensitivity(line, bank, 0.1, params=[1.0, 2.0], inputs=[0, 0, 1])
+        assert list(given.by_input().index) == [0, 1]
 
     def test_shares_with_correlated_noise_sum_to_one(self, design):
         covariance = 0.5 ** np.abs(np.subtract.outer(np.arange(40), np.arange(40)))

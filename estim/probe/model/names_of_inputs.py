@@ -1,0 +1,33 @@
+"""What a bank calls its inputs, where it has a word or a number for each."""
+
+from typing import Any
+
+import numpy as np
+
+
+def names_of_inputs(bank: Any, count: int) -> tuple[str, ...]:
+    """Return a name for each of so many inputs, all different: an index of pandas, or their values; else none.
+
+    Values are those of a bank that is one number or one word an input: times, doses, sentences.
+    """
+    index = getattr(bank, "index", None)
+    if hasattr(bank, "iloc") and type(index).__name__ != "RangeIndex":
+        labels = [str(label) for label in index]
+    else:
+        values = _plain(bank)
+        if values is None:
+            return ()
+        labels = [f"{value:.6g}" if values.dtype.kind in "iuf" else str(value) for value in values]
+    named = tuple(labels[:count])
+    return named if len(set(named)) == count else ()
+
+
+def _plain(bank: Any) -> "np.ndarray[Any, Any] | None":
+    """Return a bank of one number or one word an input as an array, (inputs,); None for any other."""
+    if not isinstance(bank, np.ndarray | list | tuple) and not hasattr(bank, "iloc"):
+        return None
+    try:
+        values = np.asarray(bank)
+    except ValueError:  # ragged
+        return None
+    return values if values.ndim == 1 and values.dtype.kind in "iufU" else None
