@@ -12,9 +12,14 @@ from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.noise import noise_of
 from estim.probe.model.batches import Batches, joined
 from estim.probe.model.given import require_nan_policy
-from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_keep, require_left_out
+from estim.probe.model.kinds import (
+    is_torch_module,
+    require_keep,
+    require_left_out,
+    require_own_derivatives,
+)
 from estim.probe.model.names_of_inputs import names_of_inputs
-from estim.probe.model.probe import probe
+from estim.probe.model.probe import is_function_of_jax, probe
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, check_progress, generator
 
@@ -153,17 +158,22 @@ def sensitivity(
             model, bank, sigma, asked, symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation,
             smallest_change=smallest_change, rtol=rtol, atol=atol,
         )  # fmt: skip
-    if holds_jax_arrays(params):
-        from estim.probe.jax.large import Asked as AskedOfLarge
-        from estim.probe.jax.large import is_large, sensitivity_of_large
+    if is_function_of_jax(model, params):
+        from estim.probe.jax import large
 
         require_left_out(readings=readings, dtype=dtype)
-        if is_large(params):
-            large = AskedOfLarge(names, groups, inputs, nan_policy, keep, progress)
-            return sensitivity_of_large(
-                model, bank, sigma, params, large, symmetry=symmetry, repeats=repeats,
-                repeat_correlation=repeat_correlation, smallest_change=smallest_change, rtol=rtol, atol=atol,
-            )  # fmt: skip
+        require_own_derivatives(jac)
+        if digits is not None:
+            _require_network(model)
+        of_jax = large.Asked(names, groups, inputs, nan_policy, keep, progress)
+        given: dict[str, Any] = {
+            "symmetry": symmetry, "repeats": repeats, "repeat_correlation": repeat_correlation,
+            "smallest_change": smallest_change, "rtol": rtol, "atol": atol,
+        }  # fmt: skip
+        if large.is_large(params):
+            return large.sensitivity_of_large(model, bank, sigma, params, of_jax, **given)
+        if large.is_long(model, bank, params):
+            return large.sensitivity_of_long(model, bank, sigma, params, of_jax, **given)
         keep = 0
     require_left_out(readings=readings, dtype=dtype, keep=keep or None)
     if digits is not None:

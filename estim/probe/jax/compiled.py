@@ -1,12 +1,16 @@
 """Functions of a bank compiled once for all batches that are alike but for the values of their arrays."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from estim.probe.jax.readings import step_by_step
+
+_ready: Callable[[Any], Any] = jax.block_until_ready
 
 
 class Compiled:
@@ -72,17 +76,30 @@ class CompiledHolding:
 class FirstOf:
     """Some ways to compute the same: the first that works is taken, and those before it are not tried again."""
 
-    def __init__(self, *ways: Callable[..., Any]) -> None:
-        self.ways = list(ways)
+    def __init__(self, compiled: Sequence[Callable[..., Any]], plain: Sequence[Callable[..., Any]]) -> None:
+        self.ways = [*compiled, *plain]
+        self.plain = len(plain)
         self.why: Exception | None = None
-        """What the last way that did not work raised."""
+        """What the last of the compiled ways raised, where none works."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the way that is taken."""
+        return () if self.why is None else (step_by_step(self.why),)
 
     def __call__(self, *given: Any) -> Any:
         """Return what the first way that works gives; raises what the last one raises when none does."""
         while len(self.ways) > 1:
             try:
-                return self.ways[0](*given)
+                # What a call raises only when its values are there is raised here.
+                return _ready(self.ways[0](*given))
             except Exception as error:
-                self.why = error
                 del self.ways[0]
-        return self.ways[0](*given)
+                if len(self.ways) == self.plain:
+                    self.why = error
+        return _ready(self.ways[0](*given))
+
+
+def compiled_or_not(function: Callable[..., Any]) -> FirstOf:
+    """Return ``function(bank, *arrays)``, compiled for all banks that are alike, or for each, or not at all."""
+    return FirstOf((Compiled(function), CompiledHolding(function)), (function,))

@@ -1,8 +1,8 @@
 """A JAX function as a model to be probed: its whole Jacobian, with an error that is honest about its precision."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,10 @@ from estim.probe.derivatives.differentiate import Derivative
 from estim.probe.derivatives.rounding import EPS, MOVED, measured_error
 from estim.probe.jax.jacobian import Differentiated, differentiated
 from estim.probe.jax.parameters import moved_leaves, read_tree, vector_of
-from estim.probe.jax.precision import precision, raised, rounding, word
-from estim.probe.jax.readings import Function, require_kept, require_smooth
+from estim.probe.jax.precision import SINGLE, precision, rounding, word
+from estim.probe.jax.readings import Function, coarsest_of, require_kept, require_smooth
+from estim.probe.jax.slopes import hold
+from estim.probe.jax.twin import in_float64
 from estim.probe.model.calls import First, require_inputs
 from estim.probe.model.given import check_jacobian
 from estim.probe.model.parameters import Parameters
@@ -28,23 +30,25 @@ def function_of(
     return Function(model, tree), vector_of(tree, names, groups)
 
 
-def require_readable(function: Function, bank: Any) -> None:
-    """Refuse a function that deletes its arguments, or whose readings are not of floating point."""
+def rounding_of_readings(function: Function, bank: Any) -> float:
+    """Return the rounding of the readings, or of the parameters, whichever is coarser.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When the function deletes its arguments, or its readings are not of floating point.
+    """
     require_inputs(bank)
-    require_kept(function, bank)
-    try:
-        with precision(function.tree.double):
-            output = function.called(function.tree.leaves, bank)
-    except Exception:  # said in full by the calls that follow
-        return
+    output = require_kept(function, bank)
     try:
         require_smooth(output)
-    except TypeError:  # no numbers at all, which is said there, too
-        return
+        return max(rounding(function.tree.coarsest), coarsest_of(output))
+    except TypeError:  # no numbers at all, which is said in full by the calls that follow
+        return EPS
 
 
-def derivative_of(function: Function, bank: Any, first: First, parameters: Parameters) -> Derivative:
-    """Return the Jacobian of the readings that are left, with its error.
+def derivative_of(function: Function, bank: Any, first: First, parameters: Parameters, eps: float) -> Derivative:
+    """Return the Jacobian of the readings that are left, of floats of rounding `eps`, with its error.
 
     Raises
     ------
@@ -52,23 +56,56 @@ def derivative_of(function: Function, bank: Any, first: First, parameters: Param
         When JAX cannot differentiate the function, or takes another derivative than the function has.
     """
     finite = len(first.places) == first.total
+    found = jacobian_of(function, bank, eps, forwards=not finite)
+    jacobian, error = found.jacobian[first.places], found.error[first.places]
+    if found.best is not None and np.isfinite(jacobian).all():
+        one, taken = found.best
+        seen = first if one is function else _read_in(one, first, parameters)
+        relative = _checked(taken.jacobian[first.places], seen, parameters)
+        if finite:
+            _held(one, bank, taken, eps if one is function else EPS)
+        if eps <= EPS:
+            error = np.maximum(error, relative * np.abs(jacobian))
+    return Derivative(jacobian, error, f"automatic differentiation in {word(eps)}", found.notes)
+
+
+class Found(NamedTuple):
+    """A Jacobian and how well it is known."""
+
+    jacobian: Array
+    """(M, P)."""
+    error: Array
+    """(M, P)."""
+    notes: tuple[str, ...]
+    best: tuple[Function, Differentiated] | None
+    """What differences say most of: the function in float64, where it follows, or itself; none of short floats."""
+
+
+def jacobian_of(
+    function: Function, bank: Any, eps: float, *, forwards: bool = False, count: int | None = None
+) -> Found:
+    """Return the Jacobian for a bank with its error, of floats of rounding `eps`.
+
+    Only the first `count` rows are returned, where that is given; `forwards` is as for `differentiated`.
+
+    Raises
+    ------
+    ValueError
+        When JAX cannot differentiate the function.
+    """
     with precision(function.tree.double):
         leaves = list(function.tree.leaves)
-        eps = max(rounding(function.tree.coarsest), rounding(function.flat(leaves, bank).dtype))
-        found = differentiated(function, bank, leaves, not finite)
-        double = None if eps <= EPS else _in_double(function, bank, not finite)
-        if double is None:
-            above_below = _moved_both(found, eps, leaves)
-            error = measured_error(found.jacobian, None, above_below, eps)
-        else:
-            error = measured_error(found.jacobian, *double, eps)
-    kind = word(eps)
-    notes = (*found.notes, *([] if eps <= EPS else [precision_note(kind, double is not None)]))
-    jacobian, error = found.jacobian[first.places], error[first.places]
-    relative = _checked(jacobian, first, parameters) if np.isfinite(jacobian).all() else 0.0
-    if eps <= EPS:
-        error = np.maximum(error, relative * np.abs(jacobian))
-    return Derivative(jacobian, error, f"automatic differentiation in {kind}", notes)
+        found = differentiated(function, bank, leaves, forwards)
+        twin = function if eps <= EPS else in_float64(function, bank)
+        double = None if twin is function else _in_double(twin, bank, forwards)
+        exact, above_below = double if double is not None else (None, _moved_both(found, eps, leaves))
+    jacobian, above, below = (rows[:count] for rows in (found.jacobian, *above_below))
+    truth = None if exact is None else exact.jacobian[:count]
+    with np.errstate(invalid="ignore"):  # infinite slopes
+        error = measured_error(jacobian, truth, (above, below), eps)
+    notes = () if eps <= EPS else (precision_note(word(eps), exact is not None),)
+    best = (twin, exact) if exact is not None else (function, found) if eps <= SINGLE else None
+    return Found(jacobian, error, (*found.notes, *notes), best)
 
 
 def jacobian_at(function: Function, bank: Any, parameters: Parameters) -> Callable[[Array], tuple[Array, Array]]:
@@ -85,36 +122,13 @@ def jacobian_at(function: Function, bank: Any, parameters: Parameters) -> Callab
     return take
 
 
-@dataclass(frozen=True)
-class _WithRaised:
-    function: Callable[..., Any]
-
-    def __call__(self, params: Any, bank: Any) -> Any:
-        return self.function(params, raised(bank))
-
-
-def in_float64(function: Function, bank: Any) -> Function:
-    """Return the function in float64, for what computes in it, where it follows; else itself."""
-    with precision(True):
-        tree = replace(function.tree, leaves=raised(function.tree.leaves), double=True)
-        twin: Function = function.once("in float64", lambda: Function(_WithRaised(function.function), tree))
-        try:
-            follows = rounding(twin.flat(list(tree.leaves), bank).dtype) <= EPS
-        except Exception:  # the function need not be made for it
-            return function
-    return twin if follows else function
-
-
-def _in_double(function: Function, bank: Any, forwards: bool) -> tuple[Array, tuple[Array, Array]] | None:
-    """Return the Jacobian in float64, and those at moved parameters; None where the function does not follow."""
-    twin = in_float64(function, bank)
-    if twin is function:
-        return None
+def _in_double(twin: Function, bank: Any, forwards: bool) -> tuple[Differentiated, tuple[Array, Array]] | None:
+    """Return the Jacobian in float64, and those at moved parameters; None where there is none."""
     with precision(True):
         leaves = list(twin.tree.leaves)
         try:
             found = differentiated(twin, bank, leaves, forwards)
-            return found.jacobian, _moved_both(found, EPS, leaves)
+            return found, _moved_both(found, EPS, leaves)
         except Exception:  # its derivatives need not follow
             return None
 
@@ -123,6 +137,21 @@ def _moved_both(found: Differentiated, eps: float, leaves: list[Any]) -> tuple[A
     """Return the Jacobian with every parameter some roundings away, on both sides."""
     above, below = (found.take(moved_leaves(leaves, side * MOVED * eps)) for side in (1.0, -1.0))
     return above, below
+
+
+def _read_in(twin: Function, first: First, parameters: Parameters) -> First:
+    """Return what the first calls would have shown in float64."""
+    calls = replace(first.calls, model=twin)
+    return replace(first, calls=calls, readings=calls(parameters.values), spread=0.0)
+
+
+def _held(function: Function, bank: Any, found: Differentiated, eps: float) -> None:
+    """Hold all readings together against differences, too, which see past the steps of a rounding."""
+
+    def readings(leaves: list[Any]) -> Array:
+        return np.asarray(function.flat(leaves, bank)).astype(np.float64)
+
+    hold(function.tree, readings, lambda leaves, weights: np.asarray(weights @ found.take(leaves)), eps)
 
 
 def _checked(jacobian: Array, first: First, parameters: Parameters) -> float:

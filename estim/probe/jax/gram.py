@@ -3,21 +3,25 @@
 notation: M readings, P parameters, J (M, P).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse.linalg import LinearOperator
 
-from estim.probe.jax.bank import Part
+from estim.probe.directions.noise import Whitening
+from estim.probe.jax.compiled import FirstOf
+from estim.probe.jax.pieces import Part, Parts
 from estim.probe.jax.precision import precision
-from estim.probe.jax.readings import Function, explained, step_by_step
-from estim.probe.jax.rows import Rows
+from estim.probe.jax.products import Products, jacobian_operator
+from estim.probe.jax.readings import Function, explained
+from estim.probe.jax.rows import HELD, Rows, ways_to_rows
 from estim.probe.jax.segments import Segment, runs, segments_of
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.matrix_free.sums import Sums
+from estim.probe.matrix_free.way import Way, way_of
 
 Array = npt.NDArray[np.float64]
 
@@ -30,15 +34,14 @@ class JaxPasses:
     """A JAX function with its bank."""
 
     function: Function
-    parts: list[Part]
+    parts: Parts
     dtype: str
     """Of the rows."""
     block: int = field(default_factory=lambda: BLOCK)
-    notes: list[str] = field(default_factory=list)
     rows: dict[tuple[Any, ...], Rows] = field(default_factory=dict)
     """By leaves and width: compiled once for all passes."""
-    failed: dict[tuple[bool, int], Exception] = field(default_factory=dict)
-    """Ways to the rows that do not work, of parts whose inputs are apart or not, and why."""
+    ways: dict[bool, FirstOf] = field(default_factory=ways_to_rows)
+    """To the rows of parts whose inputs are apart or not."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,7 +61,13 @@ class JaxPasses:
     @property
     def readings(self) -> int:
         """M."""
-        return sum(len(part.readings) for part in self.parts)
+        return self.parts.readings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of how rows were found."""
+        found = [note for way in self.ways.values() for note in way.notes]
+        return tuple(dict.fromkeys((*found, *Products(self.function).notes)))
 
     def grams(
         self, *, only: frozenset[str] | None = None, transform: Array | None = None, double: bool = False,
@@ -86,6 +95,21 @@ class JaxPasses:
                 tick(block.shape[1])
         return found
 
+    def operator(self, scale: Array, tick: Any = None) -> LinearOperator:
+        """Return the whitened Jacobian by its products."""
+        return jacobian_operator(self.function, self.parts, scale, tick)
+
+    def way(self, keep: int, noise: Whitening) -> Way:
+        """Return the way that fits the memory that is free, and what it takes."""
+        element, size = 8 if self.dtype == "float64" else 4, sum(self.sizes)
+        block = min(self.block, self.readings * size * element)
+        # A block of rows, and itself again in float64 or transformed; the gradients that it is cut from.
+        held = (1.0 + 8.0 / element) * block + HELD
+        return way_of(
+            self.readings, size, len(set(self.groups)), element, held=held, graph=0.0,
+            holding="blocks of rows and gradients, beside what JAX itself holds of a call", keep=keep, noise=noise,
+        )  # fmt: skip
+
     def _blocks(self, chosen: Sequence[int]) -> Iterator[tuple[Segment, npt.NDArray[Any]]]:
         kind = np.dtype("float64" if self.dtype == "float64" else "float32")
         width = max(1, self.block // (self.readings * kind.itemsize))
@@ -99,29 +123,10 @@ class JaxPasses:
             yield segment, block
 
     def _fill(self, block: npt.NDArray[Any], segment: Segment, part: Part) -> None:
-        """Fill in the rows of a part: by inputs where that can be compiled, else by rows, compiled or not."""
+        """Fill in the rows of a part; raises ValueError when JAX cannot differentiate the function backwards."""
         key = (segment.leaves, segment.width)
-        rows = self.rows.setdefault(key, Rows(self.function, *key))
-        most = max(one.apart for one in self.parts)
-        ways: list[Callable[[], None]] = [
-            lambda: rows.by_inputs(block, segment, part, most),
-            *(partial(rows.by_rows, block, segment, part, way) for way in range(len(rows.ways))),
-        ]
-        apart = part.apart > 0
-        for k in range(0 if apart else 1, len(ways)):
-            if (apart, k) in self.failed:
-                continue
-            try:
-                ways[k]()
-            except Exception as error:
-                if k == len(ways) - 1:
-                    raise ValueError(explained(error)) from error
-                self.failed[apart, k] = error
-                continue
-            if k == len(ways) - 1:
-                self._say(step_by_step(self.failed[apart, k - 1]))
-            return
-
-    def _say(self, note: str) -> None:
-        if note not in self.notes:
-            self.notes.append(note)
+        rows = self.rows.setdefault(key, Rows(self.function, *key, self.parts.most))
+        try:
+            self.ways[part.apart > 0](rows, block, segment, part)
+        except Exception as error:
+            raise ValueError(explained(error)) from error

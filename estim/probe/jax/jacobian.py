@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.jax.compiled import Compiled, CompiledHolding
-from estim.probe.jax.readings import Function, explained, step_by_step
+from estim.probe.jax.compiled import FirstOf, compiled_or_not
+from estim.probe.jax.readings import Function, explained
 
 Array = npt.NDArray[np.float64]
 #: Leaves to the Jacobian, (M, P).
@@ -19,8 +19,7 @@ Take = Callable[[list[Any]], Array]
 
 #: Rows, or columns, taken at a time.
 _BLOCK = 64
-#: Ways to call that are compiled, which are tried first.
-_COMPILED = 2
+_OTHER = "the model was not differentiated the cheaper way, forwards or backwards, which JAX cannot here"
 
 
 @dataclass(frozen=True)
@@ -49,33 +48,23 @@ def differentiated(function: Function, bank: Any, leaves: Sequence[Any], forward
     leaves = list(leaves)
     rows = function.flat(leaves, bank).size
     back = not forwards and rows <= sum(leaf.size for leaf in leaves)
-    ways = [_by_rows, _by_columns] if back else [_by_columns, _by_rows]
     errors: list[Exception] = []
-    for way in ways:
-        for k, step in enumerate(_steps(function, way)):
-            take = way(partial(step, bank), leaves, rows)
-            try:
-                return Differentiated(take, take(leaves), _notes(k < _COMPILED, way is not ways[0], errors))
-            except Exception as error:
-                errors.append(error)
-    # Step by step and the cheaper way is what a user would have tried.
-    raise ValueError(explained(errors[_COMPILED])) from errors[_COMPILED]
+    for way in (_by_rows, _by_columns) if back else (_by_columns, _by_rows):
+        step = _step(function, way)
+        take = way(partial(step, bank), leaves, rows)
+        try:
+            return Differentiated(take, take(leaves), (*step.notes, *([_OTHER] if errors else [])))
+        except Exception as error:
+            errors.append(error)
+    # The cheaper way, step by step, is what a user would have tried.
+    raise ValueError(explained(errors[0])) from errors[0]
 
 
-def _steps(function: Function, way: Callable[..., Take]) -> tuple[Callable[..., Any], ...]:
-    """Return what takes rows back or columns forwards: compiled for all banks, for one, and not, the last one."""
+def _step(function: Function, way: Callable[..., Take]) -> FirstOf:
+    """Return what takes rows back, or columns forwards."""
     plain = partial(_back if way is _by_rows else _push, function)
-    made: Any = function.once(way.__name__, lambda: (Compiled(plain), CompiledHolding(plain), plain))
-    return tuple(made)
-
-
-def _notes(compiled: bool, other: bool, errors: list[Exception]) -> tuple[str, ...]:
-    notes = []
-    if not compiled:
-        notes.append(step_by_step(errors[-1]))
-    if other:
-        notes.append("the model was not differentiated the cheaper way, forwards or backwards, which JAX cannot here")
-    return tuple(notes)
+    made: FirstOf = function.once(way.__name__, lambda: compiled_or_not(plain))
+    return made
 
 
 def _back(function: Function, bank: Any, leaves: list[Any], seeds: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`estim.sensitivity` of a JAX function with too many parameters for a Jacobian: the record by matrix-free passes."""
+"""`estim.sensitivity` of a JAX function whose Jacobian is not held, for its parameters or for its readings."""
 
 import sys
 from collections.abc import Callable
@@ -10,23 +10,30 @@ import numpy.typing as npt
 
 from estim.probe.arguments import numbers_of_inputs
 from estim.probe.derivatives.rounding import EPS
-from estim.probe.jax.bank import Part, Read, pieces, read_parts
+from estim.probe.directions.noise import Whitening
+from estim.probe.jax.bank import Read, read_parts
 from estim.probe.jax.dense import precision_note
-from estim.probe.jax.error import relative_errors, require_derivative
+from estim.probe.jax.error import relative_errors
 from estim.probe.jax.gram import JaxPasses
-from estim.probe.jax.parameters import Tree, read_tree
-from estim.probe.jax.precision import precision, rounding, word
-from estim.probe.jax.products import Products
-from estim.probe.jax.readings import Function
-from estim.probe.jax.top import strongest_of_function, way_of_function
-from estim.probe.matrix_free.large import in_order, model_sensitivity, noise_of, require_large
+from estim.probe.jax.parameters import Tree, read_tree, require_finite_leaves, vector_of
+from estim.probe.jax.precision import rounding, word
+from estim.probe.jax.readings import Function, require_kept
+from estim.probe.jax.slopes import require_derivative
+from estim.probe.jax.streamed import stream_of
+from estim.probe.matrix_free.large import at_least, in_order, noise_of, require_large
 from estim.probe.matrix_free.record import ModelSensitivity
-from estim.probe.model.readings import complex_note
+from estim.probe.matrix_free.streamed import streamed_sensitivity
+from estim.probe.matrix_free.way import record_of
+from estim.probe.model.batches import Batches
+from estim.probe.model.calls import require_inputs
+from estim.probe.model.readings import complex_note, flatten
+from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
 
-#: Parameters up to which each has its own name, column and direction.
+#: Parameters up to which each has its own name, column and direction, and entries of a Jacobian that is held.
 DENSE = 3000
+ENTRIES = 20_000_000
 
 
 def is_large(params: Any) -> bool:
@@ -34,9 +41,22 @@ def is_large(params: Any) -> bool:
     return read_tree(params).size > DENSE
 
 
+def is_long(model: Callable[..., Any], bank: Any, params: Any) -> bool:
+    """Tell whether a Jacobian has too many entries to be held; what is wrong with the bank is not said here."""
+    function, total = Function(model, read_tree(params)), 0
+    try:
+        for batch in bank if isinstance(bank, Batches) else [bank]:
+            require_inputs(batch)
+            readings = flatten(require_kept(function, batch))
+            total += readings.size * (2 if readings.dtype.kind == "c" else 1)
+    except (TypeError, ValueError):
+        return False
+    return total * function.tree.size > ENTRIES
+
+
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of `estim.sensitivity` that a large function takes beyond sigma and the noise of repeats."""
+    """The arguments of `estim.sensitivity` that such a function takes beyond sigma and the noise of repeats."""
 
     names: Any
     groups: Any
@@ -46,61 +66,78 @@ class Asked:
     progress: bool
 
 
+@dataclass(frozen=True)
+class _Opened:
+    """A function with its bank, read."""
+
+    function: Function
+    read: Read
+    noise: Whitening
+    eps: float
+    """Rounding of the readings or parameters, whichever is coarser."""
+    inputs: npt.NDArray[np.int64]
+    """(M,) the input of each reading that is left, as they come."""
+    notes: tuple[str, ...]
+
+    @property
+    def derivative(self) -> str:
+        return f"automatic differentiation in {word(self.eps)}"
+
+
+def _opened(
+    model: Callable[..., Any], bank: Any, sigma: Any, tree: Tree, asked: Asked, repeats: int, repeat_correlation: float
+) -> _Opened:
+    function = Function(model, tree, by_input=True)
+    read = read_parts(function, bank, asked.nan_policy == "omit")
+    noise = noise_of(sigma, read.places[read.kept], len(read.kept), repeats, repeat_correlation)
+    inputs = read.inputs
+    if asked.inputs is not None:
+        inputs = numbers_of_inputs(asked.inputs, len(read.kept))[read.places][read.kept]
+    notes = (*tree.notes, *([complex_note(len(read.kept))] if read.complex else []))
+    eps = max(rounding(tree.coarsest), read.rounding)
+    return _Opened(function, read, noise, eps, inputs, notes)
+
+
 def sensitivity_of_large(
     model: Callable[..., Any], bank: Any, sigma: Any, params: Any, asked: Asked, *,
     symmetry: Any, repeats: int, repeat_correlation: float, smallest_change: Any, rtol: float | None,
     atol: float | None,
 ) -> ModelSensitivity:  # fmt: skip
-    """Make the record of a function whose Jacobian is not held."""
-    require_large(asked.names, symmetry, atol, smallest_change)
+    """Make the record of a function of too many parameters."""
+    require_large(asked.names, symmetry, atol, rtol, smallest_change)
     tree = read_tree(params, asked.groups)
-    _require_finite(tree)
-    function = Function(model, tree)
-    read = read_parts(function, bank, asked.nan_policy == "omit")
-    noise = noise_of(sigma, read.places[read.kept], len(read.kept), repeats, repeat_correlation)
-    products, eps = Products(function), _rounding(function, read.parts[0])
-    passes = JaxPasses(function, read.parts, word(eps))
-    way = way_of_function(passes, asked.keep, noise)
+    require_finite_leaves(tree)
+    given = _opened(model, bank, sigma, tree, asked, repeats, repeat_correlation)
+    function, parts, noise, eps = given.function, given.read.parts, given.noise, given.eps
+    passes = JaxPasses(function, parts, word(eps))
+    way = passes.way(asked.keep, noise)
     if asked.progress:
         print(way.said, file=sys.stderr)
-    require_derivative(products, read.parts, eps)
-    relative, measured = relative_errors(products, read.parts, noise.weights, eps)
-    if rtol is not None:
-        relative = {name: max(value, float(rtol)) for name, value in relative.items()}
+    require_derivative(function, parts, eps)
+    relative, measured = relative_errors(function, parts, noise.weights, eps)
     said = [] if eps <= EPS else [precision_note(word(eps), measured)]
-    common: dict[str, Any] = {
-        "derivative": f"automatic differentiation in {word(eps)}", "repeats": repeats,
-        "repeat_correlation": repeat_correlation, "inputs": _inputs_of(asked, read), "keep": asked.keep,
-        "smallest_change": None if smallest_change is None else float(smallest_change), "progress": asked.progress,
-        "notes": (*tree.notes, *([complex_note(len(read.kept))] if read.complex else []), *said, way.said),
-    }  # fmt: skip
-    if way.strongest:
-        found = strongest_of_function(passes, noise, relative, way=way, **common)
-    else:
-        found = model_sensitivity(passes, noise, relative, **common)
-    found = in_order(found, read.places, read.kept)
-    by_steps = products.notes if way.strongest else tuple(passes.notes)
-    return replace(found, notes=(*found.notes, *by_steps))
+    found = record_of(
+        passes, way, noise, at_least(relative, rtol), derivative=given.derivative, repeats=repeats,
+        repeat_correlation=repeat_correlation, inputs=given.inputs, keep=asked.keep,
+        smallest_change=None if smallest_change is None else float(smallest_change), progress=asked.progress,
+        notes=(*given.notes, *said, way.said),
+    )  # fmt: skip
+    found = in_order(found, given.read.places, given.read.kept)
+    return replace(found, notes=(*found.notes, *passes.notes))
 
 
-def _rounding(function: Function, part: Part) -> float:
-    """Return the rounding of parameters or readings, whichever is coarser; the first readings stand for the rest."""
-    with precision(function.tree.double):
-        first = function.flat(list(function.tree.leaves), next(pieces(part, 1)).bank)
-        return max(rounding(function.tree.coarsest), rounding(first.dtype))
-
-
-def _inputs_of(asked: Asked, read: Read) -> npt.NDArray[np.int64]:
-    """Return the input of each reading that is kept, as they come."""
-    if asked.inputs is None:
-        return np.concatenate([part.inputs for part in read.parts])
-    return numbers_of_inputs(asked.inputs, len(read.kept))[read.places][read.kept]
-
-
-def _require_finite(tree: Tree) -> None:
-    for name, leaf in zip(tree.names, tree.leaves, strict=True):
-        values = np.asarray(leaf).astype(np.float64).ravel()
-        if not np.isfinite(values).all():
-            place = int(np.argmin(np.isfinite(values)))
-            msg = f"params must be finite; got {values[place]} for {name}, entry {place}"
-            raise ValueError(msg)
+def sensitivity_of_long(
+    model: Callable[..., Any], bank: Any, sigma: Any, params: Any, asked: Asked, *, repeats: int,
+    repeat_correlation: float, **options: Any,
+) -> Sensitivity:  # fmt: skip
+    """Make the record of a function of few parameters with too many readings."""
+    tree = read_tree(params, asked.groups)
+    vector = vector_of(tree, asked.names, asked.groups)
+    given = _opened(model, bank, sigma, tree, asked, repeats, repeat_correlation)
+    require_derivative(given.function, given.read.parts, given.eps)
+    notes: dict[str, None] = {}
+    return streamed_sensitivity(
+        stream_of(given.function, replace(given.read, inputs=given.inputs), given.eps, notes), vector, sigma,
+        given.noise, derivative=given.derivative, notes=lambda: (*given.notes, *notes), progress=asked.progress,
+        repeats=repeats, repeat_correlation=repeat_correlation, **options,
+    )  # fmt: skip

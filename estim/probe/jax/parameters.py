@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from estim.probe.derivatives.rounding import generic_signs
-from estim.probe.jax.precision import is_floating, precision, rounding
+from estim.probe.jax.precision import SHORTEST, is_floating, precision, rounding
 from estim.probe.matrix_free.groups import given_groups
 from estim.probe.model.parameters import ROOT, Parameters, read_parameters
 
@@ -71,7 +71,9 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
     Raises
     ------
     TypeError
-        When a leaf is complex, or has no value, or none is of floating point.
+        When a leaf is complex, in floats of fewer than 16 bits, or has no value, or none is of floating point.
+    ValueError
+        When two leaves have the same name.
     """
     paths, structure = jax.tree_util.tree_flatten_with_path(params)
     places = tuple(k for k, (_, leaf) in enumerate(paths) if is_floating(leaf))
@@ -89,6 +91,7 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
     with precision(double):
         leaves = tuple(jnp.asarray(paths[k][1]) for k in places)
     chosen = tuple(names[k] for k in places)
+    _require_apart(chosen)
     return Tree(
         leaves=leaves,
         names=chosen,
@@ -107,6 +110,16 @@ def vector_of(tree: Tree, names: Any = None, groups: Any = None) -> Parameters:
     if not _for_each_entry(groups, len(tree.names), tree.size):
         groups = [group for group, size in zip(tree.groups, tree.sizes, strict=True) for _ in range(size)]
     return read_parameters(nested, names=names, groups=groups)
+
+
+def require_finite_leaves(tree: Tree, argument: str = "params") -> None:
+    """Refuse parameters that are not finite; raises ValueError naming the first."""
+    for name, leaf in zip(tree.names, tree.leaves, strict=True):
+        values = np.asarray(leaf).astype(np.float64).ravel()
+        if not np.isfinite(values).all():
+            place = int(np.argmin(np.isfinite(values)))
+            msg = f"{argument} must be finite; got {values[place]} for {name}, entry {place}"
+            raise ValueError(msg)
 
 
 def moved_leaves(leaves: Sequence[Any], step: float) -> list[Any]:
@@ -154,12 +167,25 @@ def _check(name: str, leaf: Any) -> None:
     if isinstance(leaf, jax.Array) and leaf.is_deleted():
         msg = f"params must hold values; {name} was deleted, as by a function that donates its arguments"
         raise TypeError(msg)
+    if rounding(jnp.result_type(leaf)) > SHORTEST:
+        msg = (
+            f"params must be in floats of 16 bits at least; got {jnp.result_type(leaf)} for {name}: cast it to "
+            "float32, or keep it out of params"
+        )
+        raise TypeError(msg)
     if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
         msg = (
             f"params must be real; got {jnp.result_type(leaf)} for {name}: hold its real and imaginary parts as "
             "parameters"
         )
         raise TypeError(msg)
+
+
+def _require_apart(names: tuple[str, ...]) -> None:
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None:
+        msg = f"params must have a name for each leaf; two are called {twice}, as by a key with a dot or a bracket"
+        raise ValueError(msg)
 
 
 def _kinds(paths: list[Any]) -> str:

@@ -9,6 +9,10 @@ import numpy as np
 
 _FINFO: Any = jnp.finfo
 
+#: Rounding of float32: differences of shorter floats do not settle; and of bfloat16, the shortest that are read.
+SINGLE = 2.0**-23
+SHORTEST = 2.0**-7
+
 
 def precision(double: bool) -> AbstractContextManager[Any]:
     """Return a block in which float64 is allowed, or one that leaves all as the user has it."""

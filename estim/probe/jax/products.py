@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
-from estim.probe.jax.bank import Part, Piece, all_pieces
 from estim.probe.jax.compiled import Compiled, FirstOf
+from estim.probe.jax.pieces import Parts, Piece, all_pieces, sampled
 from estim.probe.jax.precision import precision, rounding
-from estim.probe.jax.readings import Function, explained, step_by_step
+from estim.probe.jax.readings import Function, explained
+from estim.probe.matrix_free.top import of_unit_size
 
 Array = npt.NDArray[np.float64]
 
@@ -27,19 +28,18 @@ INPUTS = 32
 
 
 class Products:
-    """Products at any leaves of a function's pytree, in its own precision, or with all of it raised to float64."""
+    """Products at any leaves of a function's pytree."""
 
-    def __init__(self, function: Function, raised: bool = False) -> None:
+    def __init__(self, function: Function) -> None:
         self.function = function
-        back, forth = self._taken_back, (self._pushed, self._pushed_by_two_pulls)
-        self._back: FirstOf = function.once(f"back, {raised=}", lambda: FirstOf(Compiled(back), back))
-        ways = lambda: FirstOf(*(Compiled(way) for way in forth), *forth)  # noqa: E731
-        self._forth: FirstOf = function.once(f"forth, {raised=}", ways)
+        back, forth = (self._taken_back,), (self._pushed, self._pushed_by_two_pulls)
+        self._back: FirstOf = function.once("back", lambda: FirstOf([Compiled(way) for way in back], back))
+        self._forth: FirstOf = function.once("forth", lambda: FirstOf([Compiled(way) for way in forth], forth))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the way that was taken."""
-        return (step_by_step(self._back.why),) if self._back.why is not None else ()
+        """What a reader must know of the ways that were taken."""
+        return tuple(dict.fromkeys((*self._back.notes, *self._forth.notes)))
 
     def back(self, leaves: Sequence[Any], piece: Piece, weights: Array) -> Array:
         """Return J^T u, (P,), for weights of the readings of a piece.
@@ -47,14 +47,17 @@ class Products:
         Raises
         ------
         ValueError
-            When JAX cannot differentiate the function backwards: the message says why.
+            When JAX cannot differentiate the function backwards, or its derivatives are not finite.
         """
-        seed = jnp.asarray(np.pad(weights, (0, piece.size - len(weights))))
-        try:
-            found = self._back(piece.bank, list(leaves), seed)
-        except Exception as error:
-            raise ValueError(explained(error)) from error
-        return np.concatenate([np.asarray(one).astype(np.float64).ravel() for one in found])
+
+        def product(seed: Array) -> Array:
+            try:
+                found = self._back(piece.bank, list(leaves), jnp.asarray(seed))
+            except Exception as error:
+                raise ValueError(explained(error)) from error
+            return np.concatenate([np.asarray(one).astype(np.float64).ravel() for one in found])
+
+        return of_unit_size(product)(np.pad(weights, (0, piece.size - len(weights))))
 
     def forth(self, leaves: Sequence[Any], piece: Piece, vector: Array) -> Array:
         """Return J v, one for each reading of a piece; raises ValueError when JAX cannot."""
@@ -81,13 +84,13 @@ class Products:
         return jax.vjp(lambda seed: pull(seed)[0], jnp.zeros_like(readings))[1](tangents)[0]
 
 
-def jacobian_operator(function: Function, parts: Sequence[Part], scale: Array, tick: Any = None) -> LinearOperator:
+def jacobian_operator(function: Function, parts: Parts, scale: Array, tick: Any = None) -> LinearOperator:
     """Return W, (M, P), of parameters as one vector, leaf after leaf.
 
     Parameters
     ----------
     function : Function
-    parts : sequence of Part
+    parts : Parts
     scale : ndarray, shape (M,)
         1 / sd of each reading.
     tick : callable, optional
@@ -119,17 +122,17 @@ def jacobian_operator(function: Function, parts: Sequence[Part], scale: Array, t
         done(1)
         return found
 
-    _require_agreement(products, next(all_pieces(parts, INPUTS)), leaves)
+    _require_agreement(products, sampled(parts, INPUTS), leaves)
     return LinearOperator((len(scale), size), matvec=forward, rmatvec=backward, dtype=np.float64)
 
 
-def _require_agreement(products: Products, piece: Piece, leaves: list[Any]) -> None:
-    """Hold u . J v against v . J^T u on a piece of the bank."""
+def _require_agreement(products: Products, sample: Sequence[Piece], leaves: list[Any]) -> None:
+    """Hold u . J v against v . J^T u on some pieces of the bank."""
     rng, tree = np.random.default_rng(2), products.function.tree
-    left, right = rng.standard_normal(piece.rows.stop - piece.rows.start), rng.standard_normal(tree.size)
+    left, right = rng.standard_normal(sample[-1].rows.stop), rng.standard_normal(tree.size)
     with precision(tree.double):
-        terms = products.back(leaves, piece, left) * right
-        forth = float(left @ products.forth(leaves, piece, right))
+        terms = right * sum(products.back(leaves, piece, left[piece.rows]) for piece in sample)
+        forth = sum(float(left[piece.rows] @ products.forth(leaves, piece, right)) for piece in sample)
     back = float(terms.sum())
     if not abs(forth - back) <= rounding(tree.coarsest) ** 0.5 * np.linalg.norm(terms) + np.finfo(np.float64).tiny:
         msg = (

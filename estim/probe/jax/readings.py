@@ -20,6 +20,8 @@ class Function:
 
     function: Callable[..., Any]
     tree: Tree
+    by_input: bool = False
+    """Whether complex readings in an array come input after input, the first axis, real parts and imaginary ones."""
     made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -45,18 +47,35 @@ class Function:
     def called(self, leaves: Sequence[Any], bank: Any) -> Any:
         """Call the function; raises ValueError with a sentence for what JAX itself says."""
         try:
-            return self.function(self.tree.rebuild(leaves), bank)
+            return _nested(self.function(self.tree.rebuild(leaves), bank))
         except _OF_JAX as error:
             raise ValueError(explained(error)) from error
 
     def flat(self, leaves: Sequence[Any], bank: Any) -> Any:
-        """Return the readings as one vector, (M,), complex ones as real parts, then imaginary parts; can be traced."""
-        output = self.function(self.tree.rebuild(leaves), bank)
+        """Return the readings as one vector, (M,), complex ones as real parts, then imaginary ones; can be traced."""
+        output = _nested(self.function(self.tree.rebuild(leaves), bank))
         parts = [jnp.ravel(jnp.asarray(leaf)) for leaf in leaves_of(output)]
         whole = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
         if jnp.issubdtype(whole.dtype, jnp.complexfloating):
-            return jnp.concatenate([whole.real, whole.imag])
+            rows = whole.reshape(self.rows_of(output), -1)
+            return jnp.concatenate([rows.real, rows.imag], axis=1).ravel()
         return whole
+
+    def rows_of(self, output: Any) -> int:
+        """Return in how many rows complex readings are parted, each into real parts and imaginary ones."""
+        return len(output) if self.by_input and getattr(output, "ndim", False) and len(output) else 1
+
+
+def _nested(output: Any, inside: bool = False) -> Any:
+    """Return readings in any pytree, such as a dataclass, as dicts, lists and tuples; None in one is nothing."""
+    if isinstance(output, Mapping):
+        return {key: _nested(part, True) for key, part in output.items()}
+    if isinstance(output, list | tuple):
+        parts = [_nested(part, True) for part in output]
+        return parts if isinstance(output, list) else tuple(parts)
+    if (output is None and not inside) or jax.tree_util.all_leaves([output]):
+        return output
+    return tuple(_nested(part, True) for part in jax.tree_util.tree_leaves(output))
 
 
 def _in_numpy(leaf: Any) -> Any:
@@ -85,19 +104,25 @@ def require_smooth(output: Any) -> None:
 
 def coarsest_of(output: Any) -> float:
     """Return the rounding of the readings with the fewest digits."""
-    return max(rounding(jnp.result_type(leaf)) for leaf in leaves_of(output))
+    return max((rounding(jnp.result_type(leaf)) for leaf in leaves_of(output)), default=0.0)
 
 
-def require_kept(function: Function, bank: Any) -> None:
-    """Refuse a function that deletes its arguments; raises ValueError. It is called with copies of them."""
+def require_kept(function: Function, bank: Any) -> Any:
+    """Refuse a function that deletes its arguments; raises ValueError. It is called with copies of them.
+
+    Returns
+    -------
+    any
+        Its readings; None where it raises, which the call that follows says in full.
+    """
     require_values(bank, "bank")
     with precision(function.tree.double), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of arguments that are donated in vain
         given = jax.tree_util.tree_map(_copied, (function.tree.rebuild(function.tree.leaves), bank))
         try:
-            function.function(*given)
-        except Exception:  # said in full by the call that follows
-            return
+            output = _nested(function.function(*given))
+        except Exception:
+            return None
     for argument, part in zip(("params", "bank"), given, strict=True):
         if any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree_util.tree_leaves(part)):
             msg = (
@@ -105,6 +130,7 @@ def require_kept(function: Function, bank: Any) -> None:
                 "yours are as they were; jit it without"
             )
             raise ValueError(msg)
+    return output
 
 
 def require_values(tree: Any, argument: str) -> None:

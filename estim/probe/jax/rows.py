@@ -5,6 +5,7 @@ side by side. What goes back is compiled once for all batches and passes, if it 
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.jax.bank import Part, Piece, copies_after, is_array, pieces
-from estim.probe.jax.compiled import Compiled, CompiledHolding
+from estim.probe.jax.compiled import Compiled, CompiledHolding, FirstOf
+from estim.probe.jax.pieces import Part, Piece, copies_after, is_array, pieces
 from estim.probe.jax.readings import Function
 from estim.probe.jax.segments import Segment
 
@@ -23,33 +24,38 @@ Block = npt.NDArray[Any]
 HELD = 128 * 2**20
 #: Inputs, or rows, side by side at most.
 _SIDE = 64
+#: The way by rows that is not compiled.
+_PLAIN = 2
 
 
 class Rows:
-    """What takes the columns of some leaves, `width` of them from any on, for rows of any part of a bank."""
+    """What takes the columns of some leaves, `width` of them from any on, for rows of any part of a bank.
 
-    def __init__(self, function: Function, leaves: tuple[int, ...], width: int) -> None:
-        self.function, self.leaves, self.width = function, leaves, width
+    `most` is the number of inputs of the largest part whose inputs are apart.
+    """
+
+    def __init__(self, function: Function, leaves: tuple[int, ...], width: int, most: int) -> None:
+        self.function, self.leaves, self.width, self.most = function, leaves, width, most
         self.size = sum(function.tree.sizes[leaf] for leaf in leaves)
         self._of_inputs = Compiled(self._through_inputs)
-        # Not compiled, the last one, inputs that are apart are gone through alone.
-        self.ways = (Compiled(self._through_all), CompiledHolding(self._through_all), self._through_all)
+        self._of_all = (Compiled(self._through_all), CompiledHolding(self._through_all), self._through_all)
 
-    def by_inputs(self, block: Block, segment: Segment, part: Part, most: int) -> None:
-        """Fill in the rows of a part whose inputs are apart; `most` is the number of inputs of the largest part."""
+    def by_inputs(self, block: Block, segment: Segment, part: Part) -> None:
+        """Fill in the rows of a part whose inputs are apart, all readings of some inputs at a time."""
         each, columns, first = self._measure(segment, part)
-        side = int(max(1, min(_SIDE, most, HELD // (each * self.size * block.itemsize))))
+        side = int(max(1, min(_SIDE, self.most, HELD // (each * self.size * block.itemsize))))
         for start in range(0, part.apart, side):
             found = self._of_inputs(copies_after(part, start, side), list(self.function.tree.leaves), first)
             rows = min(side, part.apart - start) * each
             block[start * each :][:rows] = np.asarray(found).reshape(side * each, -1)[:rows, columns]
 
     def by_rows(self, block: Block, segment: Segment, part: Part, way: int) -> None:
-        """Go back from some readings at a time in one of the ways: compiled, compiled for this bank alone, or not."""
+        """Go back from some readings at a time: compiled (0), compiled for this bank alone (1), or not (2)."""
         _, columns, first = self._measure(segment, part)
-        back, leaves, compiled = self.ways[way], list(self.function.tree.leaves), way + 1 < len(self.ways)
+        back, leaves = self._of_all[way], list(self.function.tree.leaves)
         whole = Piece(slice(0, len(part.readings)), part.bank, len(part.readings))
-        for rows, bank, count in [whole] if compiled else pieces(part, 1):
+        # Not compiled, inputs that are apart are gone through alone.
+        for rows, bank, count in pieces(part, 1) if way == _PLAIN else [whole]:
             side = int(max(1, min(_SIDE, count, HELD // (self.size * block.itemsize))))
             for start in range(0, count, side):
                 # The last ones come with some of those before, so that one compilation does.
@@ -100,3 +106,9 @@ class Rows:
         kind = jnp.promote_types(jnp.result_type(*gradients), jnp.float32)
         flat = [gradient.reshape(rows, -1).astype(kind) for gradient in gradients]
         return jax.lax.dynamic_slice_in_dim(jnp.concatenate(flat, axis=1), first, self.width, axis=1)
+
+
+def ways_to_rows() -> dict[bool, FirstOf]:
+    """Return the ways to fill in rows, ``way(rows, block, segment, part)``, of a part whose inputs are apart or not."""
+    whole, alone, plain = (partial(Rows.by_rows, way=way) for way in range(_PLAIN + 1))
+    return {True: FirstOf((Rows.by_inputs, whole, alone), (plain,)), False: FirstOf((whole, alone), (plain,))}

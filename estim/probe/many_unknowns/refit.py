@@ -55,7 +55,8 @@ def refit_of(
     if jac is not None:
         return GivenRefit(first, jac), scales
     if holds_jax_arrays(params) and not isinstance(bank, Batches):
-        from estim.probe.jax.dense import in_float64, jacobian_at
+        from estim.probe.jax.dense import jacobian_at
+        from estim.probe.jax.twin import in_float64
 
         function: Any = called
         function = in_float64(function, bank)  # what moves by less than a rounding cannot be fitted

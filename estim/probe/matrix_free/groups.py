@@ -24,6 +24,14 @@ def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     raise ValueError(msg)
 
 
+def sizes_of_groups(groups: Sequence[str], sizes: Sequence[int]) -> dict[str, int]:
+    """Return the number of parameters in each group, in the order in which they first come."""
+    found = dict.fromkeys(groups, 0)
+    for group, size in zip(groups, sizes, strict=True):
+        found[group] += size
+    return found
+
+
 def _home(name: str, groups: Mapping[Any, Any]) -> str:
     homes = [
         str(group)

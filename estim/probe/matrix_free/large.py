@@ -8,7 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
+from estim.probe.arguments import real_number
 from estim.probe.directions.noise import Whitening, whitening
+from estim.probe.matrix_free.directions import input_share, statuses
+from estim.probe.matrix_free.groups import sizes_of_groups
 from estim.probe.matrix_free.passes import Grams, Passes, progress_bar
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.spectrum import (
@@ -21,7 +24,6 @@ from estim.probe.matrix_free.spectrum import (
     spectrum_of,
     whitened,
 )
-from estim.probe.status import Status
 
 Array = npt.NDArray[np.float64]
 
@@ -80,20 +82,28 @@ class Found:
         return max(self.errors[name], self.spectra[name].smallest)
 
 
-def require_large(names: Any, symmetry: Any, atol: Any, smallest_change: Any) -> None:
-    """Refuse what needs single parameters."""
+def require_large(names: Any, symmetry: Any, atol: Any, rtol: Any, smallest_change: Any) -> None:
+    """Refuse what needs single parameters, and what is no tolerance or change."""
     for argument, value in (("names", names), ("symmetry", symmetry), ("atol", atol)):
         if value is not None:
             msg = f"{argument} must be left out: the model is too large for single parameters; got {value!r:.80}"
             raise ValueError(msg)
+    if rtol is not None and not 0.0 <= real_number(rtol, "rtol") < np.inf:
+        msg = f"rtol must be finite and not negative; got {rtol!r}"
+        raise ValueError(msg)
     if smallest_change is not None and (np.ndim(smallest_change) or not 0.0 < float(smallest_change) < np.inf):
         msg = f"smallest_change must be one positive number for a model this large; got {smallest_change!r:.80}"
         raise ValueError(msg)
 
 
+def at_least(relative: dict[str, float], rtol: float | None) -> dict[str, float]:
+    """Return relative errors, those known to the user included."""
+    return relative if rtol is None else {name: max(value, float(rtol)) for name, value in relative.items()}
+
+
 def found_by_gram(passes: Passes, noise: Whitening, relative: dict[str, float], progress: bool) -> tuple[Found, str]:
     """Return the spectra, and how they were come by."""
-    size, sizes = sum(passes.sizes), _group_sizes(passes)
+    size, sizes = sum(passes.sizes), sizes_of_groups(passes.groups, passes.sizes)
     most = {name: min(count, len(noise.scale)) for name, count in {"": size, **sizes}.items()}
     with progress_bar(size, progress) as bar:
         first = passes.grams(tick=bar.update)
@@ -152,12 +162,10 @@ def model_sensitivity(
         To be kept in the record.
     """
     found, path = found_by_gram(passes, noise, relative, progress)
-    names, sizes, size = tuple(dict.fromkeys(passes.groups)), _group_sizes(passes), sum(passes.sizes)
-    whole, most = found.spectra[""], found.most[""]
+    sizes, size = sizes_of_groups(passes.groups, passes.sizes), sum(passes.sizes)
+    names, whole, most = tuple(sizes), found.spectra[""], found.most[""]
     resolution = found.resolution("")
     rank = int(np.count_nonzero(whole.values[:most] > resolution))
-    weak = 0 if smallest_change is None else int(np.count_nonzero(whole.values[:rank] * smallest_change < 1.0))
-    status = [Status.SEEN] * (rank - weak) + [Status.WEAK] * weak + [Status.UNRESOLVED] * (most - rank)
     share = shares(whole.left, whole.values[:rank], [found.grams[name] for name in names])
     table = [_row(found, name, sizes[name], share[k]) for k, name in enumerate(names)]
     readout = whole.left[:, :rank]
@@ -177,10 +185,10 @@ def model_sensitivity(
         groups=passes.groups,
         singular_values=whole.values[:most],
         errors=(whole.slack + found.errors[""])[:most],
-        status=tuple(status),
+        status=statuses(whole.values[:most], rank, smallest_change),
         resolution=resolution,
         jacobian_error=found.errors[""],
-        input_share=_input_share(readout, noise, inputs),
+        input_share=input_share(readout, inputs, noise.forward),
         group_names=names,
         group_table=np.array(table),
         group_singular_values=np.array([_padded(found.spectra[name], found.most[name], most) for name in names]),
@@ -227,14 +235,6 @@ def in_order(found: ModelSensitivity, places: npt.NDArray[np.int64], kept: npt.N
     )  # fmt: skip
 
 
-def _group_sizes(passes: Passes) -> dict[str, int]:
-    """Return the number of parameters in each group."""
-    sizes = dict.fromkeys(passes.groups, 0)
-    for group, size in zip(passes.groups, passes.sizes, strict=True):
-        sizes[group] += size
-    return sizes
-
-
 def _padded(found: Spectrum, count: int, length: int) -> Array:
     values = np.zeros(length)
     values[:count] = found.values[:count]
@@ -245,19 +245,8 @@ def _row(found: Found, name: str, size: int, share: Array) -> tuple[float, ...]:
     values = found.spectra[name].values[: found.most[name]]
     rank = int(np.count_nonzero(values > found.resolution(name)))
     best = 1.0 / values[0] if rank else np.inf
-    worst = 1.0 / values[size - 1] if rank == size else np.inf
+    worst = 1.0 / values[size - 1] if rank == size > 0 else np.inf
     return size, rank, best, worst, float(share.mean()) if share.size else 0.0, 0
-
-
-def _input_share(readout: Array, noise: Whitening, inputs: npt.NDArray[np.int64]) -> Array:
-    """Return the share of each input in each direction; with correlated noise, of each reading's part in W v."""
-    if noise.forward is None:
-        parts = np.square(readout)
-    else:
-        parts = (np.linalg.pinv(noise.forward) @ readout) * (noise.forward.T @ readout)
-    share = np.zeros((int(inputs.max()) + 1, readout.shape[1]))
-    np.add.at(share, inputs, parts)
-    return share
 
 
 def _kept(

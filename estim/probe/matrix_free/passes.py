@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse.linalg import LinearOperator
 
 Array = npt.NDArray[np.float64]
 
@@ -48,6 +49,9 @@ class Passes(Protocol):
 
     def combined_rows(self, combinations: Array, tick: Any = None) -> Array:
         """Return combinations (k, M) times J, (k, P), in double precision."""
+
+    def operator(self, scale: Array, tick: Any = None) -> LinearOperator:
+        """Return the whitened Jacobian, (M, P), by its products; `tick` is called with 1 after each pass."""
 
 
 def progress_bar(total: int, shown: bool, unit: str = "parameter") -> Any:

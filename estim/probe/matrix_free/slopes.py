@@ -18,9 +18,9 @@ COMBINATIONS = 2
 #: How far away, in sizes of the parameters, and the first step there; each is a quarter of the one before.
 AWAY = 2.0**-4
 _FIRST = 2.0**-6
-#: Part of a slope up to which it is agreed with, and up to which two settle.
-_CLOSE = 0.05
-_SETTLED = 0.01
+#: Part of a slope up to which it is agreed with in short floats, and part of that up to which two settle.
+CLOSE = 0.05
+_SETTLED = 0.2
 #: Roundings of the readings in one combination.
 _ROUNDING = 32.0
 
@@ -38,8 +38,9 @@ def weights_of(readings: int) -> Array:
 
 
 def require_slopes(
-    at: Callable[[float], Array], start: Array, said: Array, typical: Array, *, eps: float, library: str
-) -> None:
+    at: Callable[[float], Array], start: Array, said: Array, typical: Array, *, eps: float, library: str,
+    close: float = CLOSE,
+) -> None:  # fmt: skip
     """Hold the slopes of combinations of some readings, from derivatives, against differences.
 
     Parameters
@@ -56,6 +57,8 @@ def require_slopes(
         Rounding of the readings.
     library : str
         Who took the derivatives, and what may be the cause, in brackets.
+    close : float
+        Part of a slope up to which it is agreed with.
 
     Raises
     ------
@@ -70,10 +73,10 @@ def require_slopes(
             slope, kink = (above - below) / (2.0 * step), np.abs(above + below) / (2.0 * step)
             scale, noise = np.maximum(typical, np.abs(slope)), _ROUNDING * eps * size / step
             off = np.abs(slope - said)
-            if (off <= _CLOSE * typical + noise).all():
+            if (off <= close * typical + noise).all():
                 return
-            settled = np.abs(slope - last) <= _SETTLED * scale
-            wrong = settled & (off > _CLOSE * scale + 2.0 * kink + 2.0 * noise)
+            settled = np.abs(slope - last) <= _SETTLED * close * scale
+            wrong = settled & (off > close * scale + 2.0 * kink + 2.0 * noise)
             if wrong.any():
                 raise ValueError(_contradiction(slope, said, int(np.argmax(wrong)), library))
             step, last = step / 4.0, slope

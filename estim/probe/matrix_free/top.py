@@ -10,7 +10,8 @@ chi-square therefore bounds b. |B^T g|^2 has the mean |B|_F^2 (Hutchinson 1990, 
 notation: A (n, m) the matrix or its transpose, n <= m; X (n, k) vectors found.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,9 @@ def largest(matrix: LinearOperator, count: int) -> Top:
     where none has.
     """
     rng = np.random.default_rng(0)
+    matrix = LinearOperator(
+        matrix.shape, matvec=of_unit_size(matrix.matvec), rmatvec=of_unit_size(matrix.rmatvec), dtype=np.float64
+    )
     square = LinearOperator(matrix.shape[:1] * 2, matvec=lambda x: matrix.matvec(matrix.rmatvec(x)), dtype=np.float64)
     found, converged = _proposed(square, count, rng)
     images = np.stack([square.matvec(vector) for vector in found.T], axis=1)
@@ -75,10 +79,44 @@ def largest(matrix: LinearOperator, count: int) -> Top:
     slack = np.sqrt(2.0) * residual
     values = np.sqrt(squares)
     errors = np.maximum(values - np.sqrt(np.maximum(squares - slack, 0.0)), np.sqrt(squares + slack) - values)
-    rest = _rest(matrix, vectors, rng)
-    proven = int(np.count_nonzero(squares - 2.0 * slack > rest.bound**2))
-    rest = replace(rest, largest=proven, residual=residual, sought=count, converged=converged)
+    information, information_se, bound = _beside(matrix, vectors, rng)
+    rest = Rest(
+        directions=len(vectors) - len(squares),
+        information=information,
+        information_se=information_se,
+        bound=bound,
+        confidence=CONFIDENCE,
+        largest=int(np.count_nonzero(squares - 2.0 * slack > bound**2)),
+        residual=residual,
+        sought=count,
+        converged=converged,
+    )
     return Top(values, errors, vectors, float(np.sqrt(slack)), rest)
+
+
+class NotFiniteProductError(ValueError):
+    """A product with a Jacobian that is not finite."""
+
+
+def of_unit_size(product: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a product that takes vectors with a largest entry of about one: short floats reach no others.
+
+    Raises
+    ------
+    NotFiniteProductError
+        When what comes out is not finite.
+    """
+
+    def scaled(vector: Array) -> Array:
+        size = 2.0 ** float(np.frexp(np.abs(vector).max(initial=0.0))[1])
+        found: Array = product(vector / size)
+        if not np.isfinite(found).all():
+            entry = found[~np.isfinite(found)][0]
+            msg = f"derivatives must be finite; a product with the Jacobian has an entry that is {entry}"
+            raise NotFiniteProductError(msg)
+        return np.asarray(size * found)
+
+    return scaled
 
 
 def _steps(count: int, size: int) -> int:
@@ -102,8 +140,11 @@ def _proposed(square: LinearOperator, count: int, rng: np.random.Generator) -> t
     return np.asarray(np.linalg.qr(found)[0]), converged
 
 
-def _rest(matrix: LinearOperator, vectors: Array, rng: np.random.Generator) -> Rest:
-    """Probe what is left of A beside X."""
+def _beside(matrix: LinearOperator, vectors: Array, rng: np.random.Generator) -> tuple[float, float, float]:
+    """Probe what is left of A beside X: return its squared Frobenius norm, the error of that, and a bound of its norm.
+
+    The second is a standard error; the third holds with probability `CONFIDENCE`.
+    """
 
     def beside(vector: Array) -> Array:
         for _ in range(2):  # once more: orthogonal to rounding
@@ -119,9 +160,7 @@ def _rest(matrix: LinearOperator, vectors: Array, rng: np.random.Generator) -> R
         thrice[k] = np.log(once[k]) + np.log(last @ last) if once[k] and last.any() else -np.inf
     quantile = np.log(chi2.ppf(1.0 - CONFIDENCE, _DRAWS))
     bound = np.exp((np.logaddexp.reduce(thrice) - quantile) / 6.0)
-    size, count = vectors.shape
-    spread = float(once.std(ddof=1) / np.sqrt(_DRAWS))
-    return Rest(size - count, float(once.mean()), spread, float(bound), CONFIDENCE, 0, 0.0, count, count)
+    return float(once.mean()), float(once.std(ddof=1) / np.sqrt(_DRAWS)), float(bound)
 
 
 def transposed(matrix: LinearOperator) -> LinearOperator:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
+from estim.probe.matrix_free.directions import input_share, statuses
+from estim.probe.matrix_free.groups import sizes_of_groups
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.top import Top, largest, memory, products_needed, transposed
-from estim.probe.status import Status
 
 Array = npt.NDArray[np.float64]
 
@@ -77,27 +78,21 @@ def top_sensitivity(
     errors = {name: value * float(np.sqrt(information)) for name, value in relative.items()}
     resolution = max(errors[""], top.smallest)
     rank = int(np.count_nonzero(top.values > resolution))
-    weak = 0 if smallest_change is None else int(np.count_nonzero(top.values[:rank] * smallest_change < 1.0))
-    group_names = tuple(dict.fromkeys(groups))
+    counts = sizes_of_groups(groups, sizes)
+    group_names = tuple(counts)
     owner = np.array([group_names.index(group) for group in groups])
     readout, share, kept = _both_sides(matrix, top, rank, (owner, np.asarray(sizes)), keep)
-    table = [
-        _row(top.values[:rank], share[k], int(np.asarray(sizes)[owner == k].sum()), errors[name])
-        for k, name in enumerate(group_names)
-    ]
-    by_input = np.zeros((int(inputs.max()) + 1, rank))
-    np.add.at(by_input, inputs, np.square(readout))
-    status = [Status.SEEN] * (rank - weak) + [Status.WEAK] * weak + [Status.UNRESOLVED] * (len(top.values) - rank)
+    table = [_row(top.values[:rank], share[k], counts[name], errors[name]) for k, name in enumerate(group_names)]
     return ModelSensitivity(
         names=names,
         sizes=np.array(sizes, dtype=np.int64),
         groups=groups,
         singular_values=top.values,
         errors=top.errors + errors[""],
-        status=tuple(status),
+        status=statuses(top.values, rank, smallest_change),
         resolution=resolution,
         jacobian_error=errors[""],
-        input_share=by_input,
+        input_share=input_share(readout, inputs),
         group_names=group_names,
         group_table=np.array(table),
         group_singular_values=np.zeros((len(group_names), 0)),

@@ -1,10 +1,14 @@
 """Which way a large model goes: through Gram matrices where they fit, else to its strongest directions alone."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from estim.probe.directions.noise import Whitening
 from estim.probe.matrix_free.cost import available, cost, gram_bytes, in_bytes
-from estim.probe.matrix_free.top_record import directions_sought, top_cost
+from estim.probe.matrix_free.large import model_sensitivity
+from estim.probe.matrix_free.passes import Passes, progress_bar
+from estim.probe.matrix_free.record import ModelSensitivity
+from estim.probe.matrix_free.top_record import directions_sought, top_cost, top_sensitivity
 
 
 @dataclass(frozen=True)
@@ -57,3 +61,16 @@ def way_of(
         "(groups=...), inputs or readings would show all directions"
     )
     return Way(True, f"{said} and {in_bytes(need + graph)}; {why}", passes)
+
+
+def record_of(
+    passes: Passes, way: Way, noise: Whitening, relative: dict[str, float], *, progress: bool, **options: Any
+) -> ModelSensitivity:
+    """Return the record of a model by a way; arguments are those of `model_sensitivity`."""
+    if not way.strongest:
+        return model_sensitivity(passes, noise, relative, progress=progress, **options)
+    with progress_bar(way.passes, progress, "pass") as bar:
+        matrix = passes.operator(noise.scale, bar.update)
+        return top_sensitivity(
+            matrix, passes.names, passes.sizes, passes.groups, relative, scale=noise.scale, **options
+        )

@@ -30,6 +30,13 @@ def require_left_out(**arguments: Any) -> None:
             raise ValueError(msg)
 
 
+def require_own_derivatives(jac: Any) -> None:
+    """Refuse a Jacobian beside a function that JAX differentiates; raises ValueError."""
+    if jac is not None:
+        msg = f"jac must be left out: JAX differentiates a model whose params are its arrays; got {jac!r:.60}"
+        raise ValueError(msg)
+
+
 def require_keep(keep: Any) -> None:
     """Refuse what is no number of directions to keep; raises ValueError."""
     if not isinstance(keep, int) or keep < 0:

@@ -20,7 +20,7 @@ from estim.probe.model.given import (
     require_nan_policy,
     short_floats,
 )
-from estim.probe.model.kinds import holds_jax_arrays
+from estim.probe.model.kinds import holds_jax_arrays, require_own_derivatives
 from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.probed import Probed
 from estim.probe.model.readings import complex_note, flatten
@@ -123,26 +123,30 @@ def _choose(model: Any, options: _Options) -> Callable[[Any], Probed]:
     if options.params is None:
         msg = "params must be given with a callable model; got None"
         raise TypeError(msg)
-    if holds_jax_arrays(options.params):
+    if is_function_of_jax(model, options.params):
         return _prober_of_jax(model, options)
     parameters = options.read(options.params)
     return lambda bank: _probe_callable(model, bank, parameters, options)
 
 
+def is_function_of_jax(model: Any, params: Any) -> bool:
+    """Tell whether a model is a callable whose parameters are arrays of JAX."""
+    own = isinstance(model, Network) or _is_statsmodels(model) or _has_jacobian(model)
+    return callable(model) and not own and holds_jax_arrays(params)
+
+
 def _prober_of_jax(model: Callable[..., Any], options: _Options) -> Callable[[Any], Probed]:
     """Return what probes a function of JAX, which has exact derivatives of its own."""
-    from estim.probe.jax.dense import derivative_of, function_of, require_readable
+    from estim.probe.jax.dense import derivative_of, function_of, rounding_of_readings
 
-    if options.jac is not None:
-        msg = f"jac must be left out: JAX differentiates a model whose params are its arrays; got {options.jac!r:.60}"
-        raise ValueError(msg)
+    require_own_derivatives(options.jac)
     function, parameters = function_of(model, options.params, options.names, options.groups)
     parameters = replace(parameters, notes=(*parameters.notes, *function.tree.notes))
 
     def one(bank: Any) -> Probed:
-        require_readable(function, bank)
+        eps = rounding_of_readings(function, bank)
         first = _first(function, bank, parameters, options)
-        return _finished(first, derivative_of(function, bank, first, parameters), None, parameters, options)
+        return _finished(first, derivative_of(function, bank, first, parameters, eps), None, parameters, options)
 
     return one
 

@@ -1,17 +1,18 @@
-"""The record of a large module, by passes over its gradients that torch takes."""
+"""A large module with its bank: passes over its gradients that torch takes."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse.linalg import LinearOperator
 
 from estim.probe.directions.noise import Whitening
 from estim.probe.matrix_free import large
 from estim.probe.matrix_free.passes import Grams
-from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.torch.error import require_borne_out
 from estim.probe.torch.gram import Layout, combined_rows, grams_of
+from estim.probe.torch.operator import jacobian_operator
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey
 
@@ -58,16 +59,9 @@ class TorchPasses:
         """Return combinations of the rows."""
         return combined_rows(self.subject, self.layout, combinations, tick)
 
-
-def model_sensitivity(
-    subject: Subject, layout: Layout, noise: Whitening, relative: dict[str, float], *, notes: tuple[str, ...],
-    **options: Any,
-) -> ModelSensitivity:  # fmt: skip
-    """Return the record of a module through Gram matrices."""
-    passes = TorchPasses(subject, layout, relative)
-    return large.model_sensitivity(
-        passes, noise, relative, derivative=f"autograd in {passes.dtype}", notes=(*subject.notes, *notes), **options
-    )
+    def operator(self, scale: Array, tick: Any = None) -> LinearOperator:
+        """Return the whitened Jacobian by its products."""
+        return jacobian_operator(self.subject, self.layout.parts, scale, tick)
 
 
 def noise_of(sigma: Any, seen: Survey, repeats: int, repeat_correlation: float) -> Whitening:

@@ -11,8 +11,10 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.assemble import assemble
-from estim.probe.matrix_free.large import in_order, require_large
+from estim.probe.matrix_free.large import at_least, in_order, require_large
 from estim.probe.matrix_free.record import ModelSensitivity
+from estim.probe.matrix_free.streamed import streamed_sensitivity
+from estim.probe.matrix_free.way import record_of
 from estim.probe.model.calls import Calls, First, restricted
 from estim.probe.model.given import finite_rows
 from estim.probe.model.parameters import Parameters, read_parameters
@@ -23,13 +25,12 @@ from estim.probe.torch.bank import Bank, in_parts, read_bank
 from estim.probe.torch.dense import batches_of, jacobian_of, measured_error, moved_jacobian
 from estim.probe.torch.error import relative_errors
 from estim.probe.torch.gram import Layout
-from estim.probe.torch.large import model_sensitivity, noise_of
+from estim.probe.torch.large import TorchPasses, noise_of
 from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
 from estim.probe.torch.slopes import require_derivative
-from estim.probe.torch.streamed import streamed_sensitivity
-from estim.probe.torch.survey import Survey, layout_of, parts_of, survey, way_of_module
-from estim.probe.torch.top import strongest_of_module
+from estim.probe.torch.streamed import stream_of
+from estim.probe.torch.survey import Parts, Survey, layout_of, parts_of, survey, way_of_module
 from estim.probe.torch.untouched import untouched
 
 Array = npt.NDArray[np.float64]
@@ -186,7 +187,7 @@ def sensitivity_of_module(
         seen = survey(subject, batches, asked.nan_policy == "omit")
         inputs, size = _inputs_of(asked, seen), subject.parameters.size
         if size > DENSE:
-            require_large(asked.names, options["symmetry"], options["atol"], options["smallest_change"])
+            require_large(asked.names, *(options[name] for name in ("symmetry", "atol", "rtol", "smallest_change")))
         first = next(parts_of(batches, seen)())
         require_derivative(subject, next(in_parts(first, CHECKED)) if all(seen.separable) else first)
         if size <= DENSE and int(seen.kept.sum()) * size > ENTRIES:
@@ -205,14 +206,17 @@ def _streamed(
     noise = noise_of(sigma, seen, options["repeats"], options["repeat_correlation"])
     layout, vector = layout_of(subject, batches, seen), _vector(subject.parameters, asked)
     kind = subject.parameters.tensors[0].dtype
-    if kind == torch.float64:
+
+    def record(double: tuple[Subject, Parts] | None, notes: tuple[str, ...]) -> Sensitivity:
         return streamed_sensitivity(
-            subject, layout, seen, vector, sigma, noise, None, tuple(subject.notes), **options
+            stream_of(subject, layout, seen, double), vector, sigma, noise, derivative=f"autograd in {_name(kind)}",
+            notes=lambda: notes, progress=asked.progress, **options,
         )  # fmt: skip
+
+    if kind == torch.float64:
+        return record(None, tuple(subject.notes))
     with opened(module, bank, replace(asked, dtype=torch.float64)) as (copied, others):
-        double = copied, parts_of(others, seen)
-        notes = (*subject.notes, _precision(kind, True))
-        return streamed_sensitivity(subject, layout, seen, vector, sigma, noise, double, notes, **options)
+        return record((copied, parts_of(others, seen)), (*subject.notes, _precision(kind, True)))
 
 
 def _large(
@@ -226,18 +230,18 @@ def _large(
     if asked.progress:
         print(way.said, file=sys.stderr)
     relative = _relative(module, bank, asked, subject, layout, seen, noise.weights)
-    if options["rtol"] is not None:
-        relative = {name: max(value, float(options["rtol"])) for name, value in relative.items()}
+    relative = at_least(relative, options["rtol"])
     change = options["smallest_change"]
     common: dict[str, Any] = {
         "repeats": options["repeats"], "repeat_correlation": options["repeat_correlation"],
         "smallest_change": None if change is None else float(change), "inputs": seen.inputs[seen.kept],
         "keep": asked.keep, "progress": asked.progress,
     }  # fmt: skip
-    if way.strongest:
-        found = strongest_of_module(subject, batches, seen, noise, relative, way=way, **common)
-    else:
-        found = model_sensitivity(subject, layout, noise, relative, notes=(way.said,), **common)
+    passes = TorchPasses(subject, layout, relative)
+    found = record_of(
+        passes, way, noise, relative, derivative=f"autograd in {passes.dtype}", notes=(*subject.notes, way.said),
+        **common,
+    )  # fmt: skip
     return in_order(found, seen.places, seen.kept)
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 
 import numpy as np
@@ -8,6 +9,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 import estim  # noqa: E402
+from estim.probe.jax import large  # noqa: E402
 from estim.probe.model.probe import probe  # noqa: E402
 from tests.probe.jax.functions import (  # noqa: E402
     arrays,
@@ -168,6 +170,59 @@ def test_nested_readings_come_in_their_own_order(double):
     found = probe(nested, np.array([1.0, 2.0]), params=jnp.asarray(2.0))
     assert found.readings.tolist() == [2.0, 4.0, 4.0, 6.0, 12.0]
     assert found.jacobian.ravel().tolist() == [1.0, 2.0, 4.0, 3.0, 6.0]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Output:
+    """What a model may return."""
+
+    logits: jax.Array
+    state: jax.Array | None = None
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_readings_may_be_in_any_pytree(double, monkeypatch, dense):
+    monkeypatch.setattr(large, "DENSE", dense)
+    params, bank = arrays(perceptron_weights()), inputs(6)
+    whole = estim.sensitivity(PERCEPTRON, bank, 0.1, params=params)
+    for wrap in (Output, lambda out: (out, None), lambda out: {"out": Output(out)}):
+        found = estim.sensitivity(lambda p, x, wrap=wrap: wrap(PERCEPTRON(p, x)), bank, 0.1, params=params)
+        np.testing.assert_allclose(found.singular_values[:12], whole.singular_values[:12], rtol=1e-12)
+        np.testing.assert_allclose(found.by_input(), whole.by_input(), atol=1e-8)
+
+
+def test_leaves_of_several_precisions_are_probed(monkeypatch):
+    weights = perceptron_weights()
+    with jax.enable_x64(True):
+        params = {
+            "first": {
+                "bias": jnp.asarray(weights["first"]["bias"], "bfloat16"),
+                "weight": jnp.asarray(weights["first"]["weight"]),
+            },
+            "second": {"weight": jnp.asarray(weights["second"]["weight"], "float32")},
+        }
+        truth = whole_jacobian(PERCEPTRON, arrays(params, jnp.float64), inputs(6))
+    found = probe(PERCEPTRON, inputs(6), params=params)
+    assert found.derivative == "automatic differentiation in bfloat16"
+    assert (np.abs(found.jacobian - truth) <= found.error + 1e-12).all()
+    monkeypatch.setattr(large, "DENSE", 0)
+    assert estim.sensitivity(PERCEPTRON, inputs(6), 0.1, params=params).resolved == 12
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_random_numbers_that_float64_would_draw_anew_are_no_error(monkeypatch, dense):
+    def noisy(params, keys):
+        return PERCEPTRON(params, jax.vmap(lambda key: jax.random.normal(key, (3,)))(keys))
+
+    monkeypatch.setattr(large, "DENSE", dense)
+    params, keys = arrays(perceptron_weights(), jnp.float32), jax.random.split(jax.random.key(0), 6)
+    drawn = np.asarray(jax.vmap(lambda key: jax.random.normal(key, (3,)))(keys)).astype(float)
+    truth = np.linalg.svd(whole_jacobian(PERCEPTRON, params, drawn) / 0.1, compute_uv=False)
+    found = estim.sensitivity(noisy, keys, 0.1, params=params)
+    assert found.resolved == 12
+    np.testing.assert_allclose(found.singular_values[:12], truth, rtol=1e-4)
+    assert any("by moving the parameters a little" in note for note in found.notes)
 
 
 def test_batches_read_as_the_whole(double):

@@ -87,7 +87,7 @@ def test_batches_and_inputs_left_out_read_as_in_the_dense_way(double, monkeypatc
         return PERCEPTRON(params, jnp.log(bank))
 
     bank = np.exp(inputs(7))
-    bank[2] = -1.0
+    bank[2] = -1.0, 0.0, 1.0
     batches = estim.Batches(lambda: iter([bank[:4], bank[4:]]))
     dense, found = both(monkeypatch, logarithm, batches, 0.1, arrays(perceptron_weights()), nan_policy="omit")
     np.testing.assert_allclose(found.singular_values, dense.singular_values[:12], rtol=1e-9)
@@ -183,6 +183,43 @@ def test_complex_readings_are_in_the_order_of_the_same_model_in_numpy(double, mo
             np.testing.assert_allclose(np.abs(alike), 1.0, rtol=1e-6)
             np.testing.assert_allclose(found.by_input().iloc[:, :count], truth.by_input().iloc[:, :count], atol=1e-6)
             assert "complex readings: 20 real parts, then 20 imaginary parts" in found.notes
+
+
+def test_complex_readings_are_taken_input_by_input(double):
+    def wave(params, bank):
+        return jnp.exp(1j * PERCEPTRON(params, bank))
+
+    params, bank = arrays(perceptron_weights()), inputs(6)
+    function = Function(wave, read_tree(params), by_input=True)
+    parts = read_parts(function, bank, False).parts
+    assert [part.apart for part in parts] == [6]
+    whole = whole_jacobian(lambda p, x: jnp.stack([wave(p, x).real, wave(p, x).imag], axis=1), params, bank)
+    gram = JaxPasses(function, parts, "float64").grams().groups["second"]
+    np.testing.assert_allclose(gram, whole[:, 16:] @ whole[:, 16:].T, rtol=1e-10, atol=1e-13)
+
+
+def test_inputs_whose_random_numbers_go_by_their_place_are_not_taken_apart(monkeypatch):
+    def dropped(params, bank):
+        kept = jax.random.bernoulli(params["key"], 0.5, (len(bank), 2))
+        return jnp.where(kept, PERCEPTRON(params, bank), 0.0)
+
+    # Of this key the last rows are the first ones again.
+    params, bank = {**arrays(perceptron_weights(), jnp.float32), "key": jax.random.key(1)}, inputs(7)
+    mask = np.asarray(jax.random.bernoulli(params["key"], 0.5, (7, 2)))
+    assert (mask[4:] == mask[:3]).all()
+    weights = {name: params[name] for name in ("first", "second")}
+    truth = np.linalg.svd(mask.ravel()[:, None] * whole_jacobian(PERCEPTRON, weights, bank) / 0.1, compute_uv=False)
+    monkeypatch.setattr(large, "DENSE", 0)
+    found = estim.sensitivity(dropped, bank, 0.1, params=params)
+    assert found.resolved == mask.sum()
+    np.testing.assert_allclose(found.singular_values[: mask.sum()], truth[: mask.sum()], rtol=1e-4)
+
+
+def test_leaves_without_entries_are_no_hindrance(double, monkeypatch):
+    params = {**arrays(perceptron_weights()), "empty": jnp.zeros((0, 3))}
+    dense, found = both(monkeypatch, PERCEPTRON, inputs(6), 0.1, params)
+    np.testing.assert_allclose(found.singular_values, dense.singular_values[:12], rtol=1e-9)
+    assert found.by_group().loc["empty"].to_list()[:2] == [0, 0]
 
 
 def test_a_million_parameters_are_never_held_times_the_readings(monkeypatch):

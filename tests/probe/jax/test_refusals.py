@@ -26,6 +26,7 @@ def refused(model, message, error=ValueError, params=PARAMS, bank=BANK, **option
     [
         ({"n": jnp.arange(3)}, r"params must hold at least one array of floating point; got 1 leaves of int32"),
         ({"n": jnp.ones(2) > 0}, r"at least one array of floating point; got 1 leaves of bool"),
+        ({"q": jnp.ones(2, "float8_e4m3fn")}, r"params must be in floats of 16 bits at least; got float8_e4m3fn for q"),
         ({"z": jnp.ones(2) * 1j}, r"params must be real; got complex64 for z: hold its real and imaginary parts"),
     ],
 )
@@ -93,6 +94,14 @@ def test_what_is_no_reading_is_explained(monkeypatch, dense, model, message):
 
 
 @pytest.mark.parametrize("dense", [3000, 0])
+def test_what_is_no_function_and_names_that_clash_are_refused(monkeypatch, dense):
+    monkeypatch.setattr(large, "DENSE", dense)
+    refused(3, r"model must be a callable model\(params, bank\), .* got int", TypeError)
+    clash = {"a.b": jnp.float32(1.0), "a": {"b": jnp.float32(1.0)}}
+    refused(line, r"params must have a name for each leaf; two are called a.b, as by a key with a dot", params=clash)
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
 def test_a_function_that_is_not_deterministic_is_refused(monkeypatch, dense):
     monkeypatch.setattr(large, "DENSE", dense)
     rng = np.random.default_rng(0)
@@ -134,6 +143,41 @@ def test_a_derivative_that_is_not_that_of_the_function_is_refused(monkeypatch, d
     refused(stopped, r"the derivative that JAX takes must be that of the model; along one direction .* JAX says")
 
 
+@pytest.mark.parametrize("dense", [3000, 0])
+@pytest.mark.parametrize("factor", [0.0, 1.01, 1.05, 2.0])
+def test_a_custom_derivative_that_is_a_little_off_is_refused(monkeypatch, dense, factor):
+    monkeypatch.setattr(large, "DENSE", dense)
+    off = jax.custom_vjp(jnp.tanh)
+    off.defvjp(lambda x: (jnp.tanh(x), x), lambda x, cotangent: (factor * cotangent * (1.0 - jnp.tanh(x) ** 2),))
+    refused(lambda p, x: off(line(p, x) / 4.0), r"the derivative that JAX takes must be that of the model")
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_a_rounding_that_derivatives_pass_through_is_refused(monkeypatch, dense):
+    monkeypatch.setattr(large, "DENSE", dense)
+
+    def quantised(params, bank):
+        readings = line(params, bank)
+        return readings + jax.lax.stop_gradient(jnp.round(readings, 1) - readings)
+
+    refused(quantised, r"the derivative that JAX takes must be that of the model", bank=np.linspace(0.0, 3.0, 20))
+
+
+@pytest.mark.parametrize("batches", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_it_is_refused_where_only_some_inputs_far_from_the_first_have_it(monkeypatch, batches, dtype):
+    def stopped(params, bank):
+        far = jnp.arange(300) > 260 if len(bank) == 300 else bank[:, 0] > 260
+        readings = jnp.tanh(bank[:, :1] * params["a"] / 300.0) * params["b"]
+        return jnp.where(far[:, None], jax.lax.stop_gradient(readings), readings)
+
+    monkeypatch.setattr(large, "DENSE", 0)
+    bank = np.arange(300.0, dtype=np.float32)[:, None]
+    given = estim.Batches(lambda: (bank[k : k + 20] for k in range(0, 300, 20))) if batches else bank
+    params = {"a": jnp.asarray(2.0, dtype), "b": jnp.asarray([1.0, 0.5], dtype)}
+    refused(stopped, r"the derivative that JAX takes must be that of the model", bank=given, params=params)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_kinks_do_not_make_a_derivative_another(monkeypatch, seed):
     monkeypatch.setattr(large, "DENSE", 0)
@@ -145,7 +189,9 @@ def test_kinks_do_not_make_a_derivative_another(monkeypatch, seed):
     assert estim.sensitivity(model, bank, 0.1, params=params).resolved
 
 
-def test_what_only_other_models_take_is_refused():
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_what_only_other_models_take_is_refused(monkeypatch, dense):
+    monkeypatch.setattr(large, "DENSE", dense)
     refused(line, r"jac must be left out: JAX differentiates a model whose params are its arrays", jac=lambda p, x: 1.0)
     refused(line, r"readings must be left out with a model that is not a torch.nn.Module", readings=lambda m, x: x)
     refused(line, r"digits need an attention.Network", TypeError, digits=50)
@@ -157,6 +203,8 @@ def test_what_needs_single_parameters_is_refused_for_a_large_function(monkeypatc
     refused(line, r"names must be left out: the model is too large for single parameters", names=["x", "y", "z"])
     refused(line, r"smallest_change must be one positive number for a model this large", smallest_change=[1.0, 1.0])
     refused(line, r"keep must be a whole number, at least 0; got -1", keep=-1)
+    refused(line, r"rtol must be finite and not negative; got -0.1", rtol=-0.1)
+    refused(line, r"rtol must be a real number; got 'a'", TypeError, rtol="a")
     with pytest.raises(ValueError, match=r"sigma must be positive for every reading of a model this large"):
         estim.sensitivity(line, BANK, [0.1, 0.0, 0.1], params=PARAMS)
 

@@ -140,6 +140,33 @@ def test_batches_inputs_left_out_and_float32(huge):
     assert found.left_out.tolist() == [4, 5]
 
 
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 1e30), ("float32", 1e-30), ("float16", 1e3)])
+def test_readings_near_the_ends_of_short_floats_are_read(huge, dtype, size):
+    def sized(params, bank):
+        return jnp.asarray(size, dtype) * PERCEPTRON(params, bank)
+
+    params, bank = arrays(perceptron_weights(), dtype), jnp.asarray(inputs(20), dtype)
+    truth = estim.sensitivity(PERCEPTRON, bank, 0.1, params=params)
+    found = estim.sensitivity(sized, bank, 0.1, params=params)
+    assert found.resolved == truth.resolved == 16
+    np.testing.assert_allclose(
+        found.singular_values, size * truth.singular_values, rtol=1e-4 if dtype == "float32" else 0.05
+    )
+
+
+def test_a_slope_that_is_infinite_is_named_by_its_input(huge):
+    def root(params, bank):
+        return jnp.where(bank > 0.0, jnp.sqrt(bank * params["a"]), 0.0) + params["b"] * bank
+
+    params = {"a": jnp.asarray(1.0), "b": jnp.ones(1)}
+    bank = np.array([1.0, 2.0, 0.0, 3.0], dtype=np.float32)
+    for free in (2.0**33, 0.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("estim.probe.matrix_free.way.available", lambda free=free: free)
+            with pytest.raises(ValueError, match=r"^derivatives must be finite; those of the readings of input 2 are"):
+                estim.sensitivity(root, bank, 0.1, params=params)
+
+
 def test_what_cannot_be_compiled_is_said(huge):
     params = arrays(perceptron_weights(), jnp.float32)
     found = estim.sensitivity(branching, inputs(20), 0.1, params=params)

@@ -41,3 +41,14 @@ def test_a_covariance_of_a_stream_is_refused(monkeypatch):
     monkeypatch.setattr(module_sensitivity, "ENTRIES", 100)
     with pytest.raises(ValueError, match=r"^sigma must be a number or one for each reading where the Jacobian is too"):
         estim.sensitivity(perceptron((3, 5, 2)), inputs(40, 3), np.eye(80))
+
+
+def test_inputs_left_out_are_listed(monkeypatch):
+    module, bank = perceptron((3, 5, 2)), inputs(40, 3)
+    bank[7] = torch.nan
+    whole = estim.sensitivity(module, bank, 0.1, nan_policy="omit")
+    monkeypatch.setattr(module_sensitivity, "ENTRIES", 100)
+    found = estim.sensitivity(module, bank, 0.1, nan_policy="omit")
+    assert found.left_out.tolist() == whole.left_out.tolist() == [14, 15]
+    assert "2 of 80 readings are not finite and were left out" in found.notes
+    np.testing.assert_allclose(found.singular_values, whole.singular_values, rtol=1e-9)

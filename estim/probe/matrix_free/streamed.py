@@ -1,0 +1,183 @@
+"""The record of a small model on a bank too large for its Jacobian: QR of one part of the bank after the other.
+
+Only the triangle R of the whitened Jacobian W = Q R is held, and it has all that decides on directions: nothing is
+squared (tall-skinny QR: Demmel, Grigori, Hoemmen and Langou 2012, doi:10.1137/080731992). A second pass takes the left
+singular vectors, a row for each reading.
+
+notation: M readings, P parameters, J (M, P), W = D J, D = 1 / sd of the readings.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.assemble import assemble
+from estim.probe.directions.noise import Whitening
+from estim.probe.matrix_free.passes import progress_bar
+from estim.probe.model.parameters import Parameters
+from estim.probe.model.probed import Probed
+from estim.probe.record import Sensitivity
+from estim.probe.words import noise_phrase
+
+Array = npt.NDArray[np.float64]
+
+#: Readings that contribute most, named for each direction.
+_CARRIERS = 3
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A bank as its readings come, part after part, as often as it is asked for."""
+
+    jacobians: Callable[[], Iterator[tuple[Array, Array]]]
+    """Returns J and its error of one part after the other, (m, P) both."""
+    rows: Callable[[], Iterator[Array]]
+    """Returns J alone."""
+    places: npt.NDArray[np.int64]
+    """(all readings,) places in the order that a user sees."""
+    kept: npt.NDArray[np.bool_]
+    """(all readings,) False for those that are left out, of which the parts have no rows."""
+    inputs: npt.NDArray[np.int64]
+    """(M,) the input of each reading that is left, as they come."""
+    count: int
+    """Number of inputs, those left out included."""
+
+
+def streamed_sensitivity(
+    stream: Stream,
+    vector: Parameters,
+    sigma: Any,
+    noise: Whitening,
+    *,
+    derivative: str,
+    notes: Callable[[], tuple[str, ...]],
+    progress: bool,
+    repeats: int,
+    repeat_correlation: float,
+    **options: Any,
+) -> Sensitivity:
+    """Return the record.
+
+    Parameters
+    ----------
+    stream : Stream
+    vector : Parameters
+    sigma, repeats, repeat_correlation, progress
+        As for `estim.sensitivity`.
+    noise : Whitening
+        Of the M readings that are left, as they come, every one of them with noise.
+    derivative
+        How the rows are found.
+    notes : callable
+        Returns, after the first pass, what is to be kept in the record.
+    options
+        As for `assemble`.
+
+    Raises
+    ------
+    ValueError
+        When sigma is a covariance, or a derivative is not finite: the message names the reading.
+    """
+    if noise.forward is not None:
+        msg = "sigma must be a number or one for each reading where the Jacobian is too large to hold; got a covariance"
+        raise ValueError(msg)
+    triangle, slack = _condensed(stream, vector.names, noise.scale, progress)
+    error = np.zeros_like(triangle)
+    error[0] = slack  # what counts of an error is the norm of each column
+    left_out = np.sort(stream.places[~stream.kept])
+    said = (f"{len(left_out)} of {len(stream.kept)} readings are not finite and were left out",)
+    probed = Probed(
+        readings=np.zeros(len(triangle)),
+        jacobian=triangle,
+        error=error,
+        parameters=vector.values,
+        names=vector.names,
+        groups=vector.groups,
+        inputs=np.zeros(len(triangle), dtype=np.int64),
+        derivative=derivative,
+        tangents=None,
+        exact=None,
+        notes=(*vector.notes, *notes(), *(said if len(left_out) else ()), _NOTE),
+        kept=np.arange(len(triangle)),
+        total=len(triangle),
+        bank_size=stream.count,
+    )
+    found = assemble(probed, 1.0, repeats=1, repeat_correlation=0.0, **options)
+    order = np.argsort(stream.places[stream.kept])
+    readout = _left_vectors(stream, noise.scale, found, progress)[order]
+    carriers = np.full((len(found.carriers), min(_CARRIERS, len(order))), -1, dtype=np.int64)
+    if readout.size:
+        largest = np.argsort(-np.abs(readout), axis=0, kind="stable")[: carriers.shape[1]]
+        carriers[: readout.shape[1]] = largest.T
+    return replace(
+        found,
+        inputs=stream.inputs[order],
+        carriers=carriers,
+        readings=len(order),
+        left_out=left_out,
+        whitening=noise.scale[order],
+        noiseless=np.zeros((0, len(order))),
+        readout=readout,
+        repeats=int(repeats),
+        repeat_correlation=float(repeat_correlation),
+        noise=noise_phrase(sigma, repeats),
+    )
+
+
+_NOTE = "the Jacobian was gone through part by part: QR of one after the other"
+
+
+def _condensed(stream: Stream, names: tuple[str, ...], scale: Array, progress: bool) -> tuple[Array, Array]:
+    """Return R, (P, P) or shorter, and a bound on the norm of the error of each column of W."""
+    size, start, steps = len(names), 0, 1
+    triangle, squares = np.zeros((0, size)), np.zeros(size)
+    held = [triangle]
+    with progress_bar(len(scale), progress, "reading") as bar:
+        for jacobian, error in stream.jacobians():
+            _require_finite(jacobian, stream, start, names)
+            weights = scale[start : start + len(jacobian), None]
+            squares += np.square(weights * error).sum(axis=0)
+            held.append(weights * jacobian)
+            start += len(jacobian)
+            bar.update(len(jacobian))
+            if sum(map(len, held)) >= 3 * size:  # fewer rows would be factored again and again
+                held, steps = [_triangle_of(held)], steps + 1
+    triangle = _triangle_of(held)
+    rounding = 4.0 * steps * float(np.finfo(np.float64).eps) * np.linalg.norm(triangle, axis=0)
+    return triangle, np.sqrt(squares) + rounding
+
+
+def _triangle_of(held: list[Array]) -> Array:
+    return np.asarray(np.linalg.qr(np.concatenate(held), mode="r"))
+
+
+def _require_finite(jacobian: Array, stream: Stream, start: int, names: tuple[str, ...]) -> None:
+    finite = np.isfinite(jacobian)
+    if finite.all():
+        return
+    i, j = (int(place) for place in np.argwhere(~finite)[0])
+    msg = (
+        f"derivatives must be finite; that by {names[j]} of reading {stream.places[stream.kept][start + i]} "
+        f"(input {stream.inputs[start + i]}) is {jacobian[i, j]}"
+    )
+    raise ValueError(msg)
+
+
+def _left_vectors(stream: Stream, scale: Array, found: Sensitivity, progress: bool) -> Array:
+    """Return W V with columns of norm one and orthogonal, (M, resolved)."""
+    directions = found.directions[: found.resolved].T
+    moved, start = np.empty((len(scale), directions.shape[1])), 0
+    if not moved.size:
+        return moved
+    with progress_bar(len(scale), progress, "reading") as bar:
+        for jacobian in stream.rows():
+            part = slice(start, start + len(jacobian))
+            moved[part] = scale[part, None] * (jacobian @ directions)
+            start += len(jacobian)
+            bar.update(len(jacobian))
+    # From the strongest on: what rounding of the strong is in the weak comes out.
+    basis, mixing = np.linalg.qr(moved)
+    return np.asarray(basis * np.where(np.diagonal(mixing) < 0.0, -1.0, 1.0))
