@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.judge import Projected
 from estim.probe.verdict.margin import Margin
 
@@ -44,6 +45,25 @@ def require_finite(readings: Array, argument: str) -> None:
         i = int(np.argmin(np.isfinite(readings)))
         msg = f"readings of {argument} must be finite; reading {i} is not"
         raise ValueError(msg)
+
+
+def whole_change(white: Array) -> Projected:
+    """Return a whitened change of the readings, (M,), all of which the parameters can make."""
+    size = np.abs(white)
+    largest = tuple(int(i) for i in np.argsort(-size, kind="stable")[:3] if size[i] > 0.0)
+    return Projected(float(white @ white), len(white), 0.0, 0, largest=largest)
+
+
+def worst_margin(smallest: AnyChange, size: int, readings: int) -> Margin:
+    """Return the margin of the change of `size` parameters that is hardest to see, where these exceed the readings."""
+    if size <= readings:
+        msg = (
+            "smallest_change must have case='typical' for a model this large; for the worst case use "
+            f"estim.sensitivity(...).judge(...); got {smallest!r}"
+        )
+        raise ValueError(msg)
+    words = f"{size - readings} of the {size} directions of {smallest.group or 'the parameters'}"
+    return Margin(str(smallest), np.zeros(1), None, unseen=(words,), unresolved=True)
 
 
 def third_margin(shift: float) -> Margin:

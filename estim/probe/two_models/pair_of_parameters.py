@@ -11,6 +11,7 @@ from estim.probe.along import absolute, error_of_change, noisy, start, whitened
 from estim.probe.assemble import assemble
 from estim.probe.model.kinds import holds_jax_arrays
 from estim.probe.model.parameters import Parameters, read_parameters
+from estim.probe.model.probe import is_function_of_jax
 from estim.probe.record import Sensitivity
 from estim.probe.two_models.pair import Pair, require_finite, third_margin
 from estim.probe.verdict.any_change import AnyChange
@@ -35,6 +36,12 @@ def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: An
         _require_left_out_model(model)
         found, calls = start(before, bank, None, None)
     else:
+        if is_function_of_jax(model, before):
+            from estim.probe.jax.large import is_large
+            from estim.probe.jax.two_models import pair_of_large
+
+            if is_large(before):
+                return pair_of_large(model, before, after, bank, sigma)
         _read(before, "before")
         found, calls = start(model, bank, before, None)
 
