@@ -35,7 +35,8 @@ def test_a_bad_seed_is_refused(bad, error):
 
 
 def test_a_generator_that_cannot_spawn_is_refused():
-    with pytest.raises(TypeError, match=r"^rng must be able to spawn; the seed sequence of .* cannot$"):
+    # NumPy 2.0 makes no Generator of one, later ones do.
+    with pytest.raises(TypeError, match=r"^rng must be (able to spawn; the seed sequence of .* cannot|None, .*)$"):
         generator(np.random.RandomState(0))
 
 
