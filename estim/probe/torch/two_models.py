@@ -21,9 +21,8 @@ from estim.probe.torch.parameters import tensor_groups, trainable
 from estim.probe.torch.readings import Subject, as_dtype, explained
 from estim.probe.torch.state import weights_like
 from estim.probe.torch.untouched import untouched
-from estim.probe.two_models.pair import Pair, require_finite, third_margin
+from estim.probe.two_models.pair import Pair, require_finite, third_margin, whole_change, worst_margin
 from estim.probe.verdict.any_change import AnyChange
-from estim.probe.verdict.judge import Projected
 from estim.probe.verdict.margin import Margin
 
 Array = npt.NDArray[np.float64]
@@ -53,7 +52,7 @@ def compared_modules(
             expected=expected, changed=changed, error=error,
             partly=lambda t: line.readings(t) - start if t < 1.0 else changed,
             whiten=lambda change: whitened(noise, change), absolute=lambda bound: absolute(noise, bound),
-            project=lambda change: _whole(whitened(noise, change)),
+            project=lambda change: whole_change(whitened(noise, change)),
             margin=lambda smallest, rng: _margin(line, smallest, start, noise, groups, rng),
             delta=np.array([_norm(line.delta.values()), _norm(line.held.values())]),
             parameters=sum(int(torch.count_nonzero(change)) for change in line.delta.values()),
@@ -223,13 +222,6 @@ def _error(line: Line, asked: tuple[Any, ...], own: bool, found: tuple[Array, Ar
     return np.asarray(error_by_moving(expected, above, below) + own_rounding)
 
 
-def _whole(white: Array) -> Projected:
-    """Return a whitened change of the readings, all of which the parameters can make."""
-    size = np.abs(white)
-    largest = tuple(int(i) for i in np.argsort(-size, kind="stable")[:3] if size[i] > 0.0)
-    return Projected(float(white @ white), len(white), 0.0, 0, largest=largest)
-
-
 def _margin(line: Line, smallest: Any, start: Array, noise: Whitening, groups: Any, rng: np.random.Generator) -> Margin:
     if not isinstance(smallest, AnyChange):
         third, _ = weights_like(line.subject.module, smallest, "smallest_change")
@@ -238,21 +230,10 @@ def _margin(line: Line, smallest: Any, start: Array, noise: Whitening, groups: A
         return third_margin(float(np.linalg.norm(whitened(noise, changed))))
     members = _members(line, smallest.group, groups)
     if smallest.case == "worst":
-        return _worst(smallest, members, len(start))
+        size = sum(tensor.numel() for block in members.values() for _, tensor in block)
+        return worst_margin(smallest, size, len(start))
     shifts = [_shift(line, _drawn(members, smallest, rng), noise) for _ in range(DIRECTIONS)]
     return Margin(str(smallest), np.sort(shifts), None)
-
-
-def _worst(smallest: AnyChange, members: dict[str, list[Any]], readings: int) -> Margin:
-    size = sum(tensor.numel() for block in members.values() for _, tensor in block)
-    if size <= readings:
-        msg = (
-            "smallest_change must have case='typical' for a module; for the worst case use "
-            f"estim.sensitivity(...).judge(...); got {smallest!r}"
-        )
-        raise ValueError(msg)
-    words = f"{size - readings} of the {size} directions of {smallest.group or 'the parameters'}"
-    return Margin(str(smallest), np.zeros(1), None, unseen=(words,), unresolved=True)
 
 
 def _members(line: Line, group: str | None, groups: Any) -> dict[str, list[Any]]:

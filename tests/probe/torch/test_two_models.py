@@ -160,7 +160,7 @@ def test_the_worst_change_hides_where_parameters_outnumber_readings():
     module, bank = perceptron((3, 40, 2)), inputs(4, 3)
     found = estim.judge_models(module, moved(module), bank, SIGMA, smallest_change=estim.AnyChange(0.1))
     assert found.verdict.unseen == ("234 of the 242 directions of the parameters",)
-    with pytest.raises(ValueError, match="smallest_change must have case='typical' for a module"):
+    with pytest.raises(ValueError, match="smallest_change must have case='typical' for a model this large"):
         estim.judge_models(module, moved(module), inputs(400, 3), SIGMA, smallest_change=estim.AnyChange(0.1))
 
 
