@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 TABLES = "a table goes to MeanResponse.from_table(theta, mean)"
 

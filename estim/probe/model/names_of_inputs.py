@@ -10,9 +10,8 @@ def names_of_inputs(bank: Any, count: int) -> tuple[str, ...]:
 
     Values are those of a bank that is one number or one word an input: times, doses, sentences.
     """
-    index = getattr(bank, "index", None)
-    if hasattr(bank, "iloc") and type(index).__name__ != "RangeIndex":
-        labels = [str(label) for label in index]
+    if hasattr(bank, "iloc") and type(bank.index).__name__ != "RangeIndex":
+        labels = [str(label) for label in bank.index]
     else:
         values = _plain(bank)
         if values is None:
