@@ -100,9 +100,7 @@ def assemble(
         relative_norm=probed.relative_norm,
         derivative=probed.derivative,
         smallest_change=change,
-        unseen=combinations(
-            blind, probed.names, _comparable(norms), MOST_PHRASES, np.concatenate([found.directions[: found.rank], gauge])
-        ),
+        unseen=combinations(blind, probed.names, _comparable(norms), MOST_PHRASES),
         identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
         notes=(*probed.notes, *_vague(found), *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
         noise=noise_phrase(sigma, repeats),
