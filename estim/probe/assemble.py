@@ -64,7 +64,7 @@ def assemble(
     readout = measured(jacobian, noise, found)
     carriers, unshared = carriers_of(found, readout)
     unresolved = without(found.directions[found.rank :], proven)
-    blind = np.concatenate([unresolved, null])
+    seen, blind = found.directions[: found.rank], np.concatenate([unresolved, null])
     status = [
         *_seen_or_weak(found, change),
         *[Status.UNRESOLVED] * len(unresolved),
@@ -77,7 +77,7 @@ def assemble(
         groups=probed.groups,
         parameters=probed.parameters,
         singular_values=found.singular_values,
-        directions=np.concatenate([found.directions[: found.rank], blind, gauge]) if len(proven) else found.directions,
+        directions=np.concatenate([seen, blind, gauge]) if len(proven) else found.directions,
         status=tuple(status),
         scale=found.scale,
         scaled_singular_values=found.scaled_singular_values,
@@ -100,7 +100,13 @@ def assemble(
         relative_norm=probed.relative_norm,
         derivative=probed.derivative,
         smallest_change=change,
-        unseen=combinations(blind, probed.names, _comparable(norms), MOST_PHRASES),
+        unseen=combinations(
+            blind,
+            probed.names,
+            _comparable(norms),
+            MOST_PHRASES,
+            np.concatenate([found.directions[: found.rank], gauge]),
+        ),
         identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
         notes=(*probed.notes, *_vague(found), *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
         noise=noise_phrase(sigma, repeats),

@@ -12,7 +12,9 @@ NEGLIGIBLE = 1e-6
 MOST_TERMS = 6
 
 
-def combinations(rows: Array, names: tuple[str, ...], scale: Array, most: int) -> tuple[str, ...]:
+def combinations(
+    rows: Array, names: tuple[str, ...], scale: Array, most: int, beside: Array | None = None
+) -> tuple[str, ...]:
     """Return a simple basis of a subspace, each vector as a sum of named parameters; so many of them at most.
 
     Parameters
@@ -23,36 +25,48 @@ def combinations(rows: Array, names: tuple[str, ...], scale: Array, most: int) -
     scale : ndarray, shape (parameters,)
         Size of a parameter's effect; pivots are chosen, and coefficients judged, with each parameter in units of
         1/scale.
+    beside : ndarray, shape (parameters - vectors, parameters), optional
+        Spanning the orthogonal complement, for speed where it is the smaller one.
 
     Returns
     -------
     tuple of str
         From the reduced echelon form: every vector has a parameter that no other one has.
     """
-    reduced = echelon(rows, scale)
+    reduced = echelon(rows, scale, beside)
     found = tuple(phrase(row, names, scale) for row in reduced[:most])
     more = len(reduced) - len(found)
     return (*found, f"... and {more} more combinations") if more else found
 
 
-def echelon(rows: Array, scale: Array) -> Array:
+def echelon(rows: Array, scale: Array, beside: Array | None = None) -> Array:
     """Return the reduced row echelon form with pivots on the columns that matter most."""
-    from scipy.linalg import qr, solve_triangular
-
-    count = len(rows)
+    count, size = rows.shape
     if not count:
         return rows
-    # Of columns that matter alike the first is taken, not the one that rounding favours.
-    scale = scale * (1.0 - 1e-6 * np.linspace(0.0, 1.0, len(scale)))
     weighted = rows * scale
-    triangle, order = qr(weighted / np.linalg.norm(weighted, axis=1, keepdims=True), pivoting=True, mode="r")
+    if beside is None or count <= len(beside):
+        pivots = _pivots(weighted)
+    else:  # columns that the complement needs least are the others' pivots
+        pivots = np.setdiff1d(np.arange(size), _pivots(beside / scale, last=True))
+    others = np.setdiff1d(np.arange(size), pivots)
     reduced = np.empty_like(weighted)
-    reduced[:, order[:count]] = np.eye(count)
-    reduced[:, order[count:]] = solve_triangular(triangle[:, :count], triangle[:, count:])
+    reduced[:, pivots] = np.eye(count)
+    reduced[:, others] = np.linalg.solve(weighted[:, pivots], weighted[:, others])
     reduced[np.abs(reduced) < NEGLIGIBLE] = 0.0
     # Back to the parameters' own units, with the pivot's coefficient one.
-    reduced *= scale[order[:count], None] / scale
-    return np.asarray(reduced[np.argsort(order[:count])])
+    reduced *= scale[pivots, None] / scale
+    return reduced
+
+
+def _pivots(rows: Array, *, last: bool = False) -> npt.NDArray[np.intp]:
+    """Return, in order, columns that determine the others; of those that matter alike the first ones, or the last."""
+    from scipy.linalg import qr
+
+    tilt = 1.0 - 1e-6 * np.linspace(0.0, 1.0, rows.shape[1])
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    *_, order = qr(rows * (tilt[::-1] if last else tilt), pivoting=True, mode="r")
+    return np.sort(order[: len(rows)])
 
 
 def phrase(row: Array, names: tuple[str, ...], scale: Array) -> str:

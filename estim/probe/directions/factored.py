@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.directions.blas import product
-from estim.probe.directions.graded_svd import decompose, orthonormal, svd
+from estim.probe.directions.graded_svd import complement, decompose, orthonormal, svd
 from estim.probe.directions.noise import norms_of
 
 Array = NDArray[np.float64]
@@ -71,7 +71,8 @@ def factor(matrix: Array, slack: Array) -> Factored:
     columns /= scale
     # The factorisation's own rounding joins the error of the matrix.
     resolution = float(np.linalg.norm(slack[visible] / scale)) + ROUNDING * float(np.sqrt(len(scale)))
-    _, values, right = svd(columns, full=len(columns) < len(scale))
+    _, values, right = svd(columns)
+    right = joined(right, complement(right))
     rank = int(np.count_nonzero(values > resolution))
     if not visible.all():
         inner, right = right, np.zeros((len(right), parameters))
@@ -87,8 +88,16 @@ def factor(matrix: Array, slack: Array) -> Factored:
     full = np.ones(parameters)
     full[visible] = scale
     weights, values, seen = found.times(full)
-    unseen = joined(orthonormal(right[rank:] / full), hidden)
+    unseen = rest_of(seen, joined(right[rank:] / full, hidden))
     return replace(found, values=values, right=seen, unseen=unseen, rescaled=weights / full[:, None])
+
+
+def rest_of(seen: Array, unseen: Array) -> Array:
+    """Return orthonormal rows that span what is not seen: the complement of orthonormal ones, and given by others.
+
+    Whichever are fewer tell it: those that see nothing may be thousands.
+    """
+    return complement(seen) if len(seen) < len(unseen) else orthonormal(unseen)
 
 
 def _unit_rows(places: NDArray[np.bool_]) -> Array:

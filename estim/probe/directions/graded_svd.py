@@ -26,18 +26,15 @@ class Decomposition(NamedTuple):
     """(rank, columns), orthonormal rows."""
 
 
-def svd(matrix: Array, *, full: bool = False) -> Decomposition:
-    """Decompose a matrix of whatever rank and overwrite it; numpy's own needs room for three more of it.
-
-    With `full` the right vectors are completed to a basis.
-    """
+def svd(matrix: Array) -> Decomposition:
+    """Decompose a matrix of whatever rank and overwrite it; numpy's own needs room for three more of it."""
     from scipy.linalg import lapack
 
     # LAPACK keeps columns together: what numpy keeps by rows is the transpose there.
     turned = not matrix.flags.f_contiguous
     given = np.asfortranarray(matrix.T if turned else matrix)
-    work, _ = lapack.dgesdd_lwork(*given.shape, full_matrices=full)
-    left, values, right, info = lapack.dgesdd(given, full_matrices=full, lwork=int(work), overwrite_a=1)
+    work, _ = lapack.dgesdd_lwork(*given.shape, full_matrices=False)
+    left, values, right, info = lapack.dgesdd(given, full_matrices=False, lwork=int(work), overwrite_a=1)
     if info != 0:
         msg = f"the singular value decomposition did not converge (LAPACK dgesdd, info = {info})"
         raise ArithmeticError(msg)
@@ -95,3 +92,28 @@ def orthonormal(rows: Array) -> Array:
     if norms.max() / GRADED > norms[norms > 0.0].min():
         return _jacobi(rows).right
     return np.asarray(qr(rows.T, mode="economic", check_finite=False)[0].T)
+
+
+def complement(rows: Array) -> Array:
+    """Return orthonormal rows, (columns - rank, columns), orthogonal to independent ones, (rank, columns).
+
+    Where rows are graded their complement is graded the other way, and its small entries are right: Householder's
+    reflections keep them when each pivot is about the largest entry left (Cox and Higham, Stability of Householder QR
+    factorization for weighted least squares problems, Numerical Analysis 1997).
+    """
+    from scipy.linalg import lapack
+
+    rank, size = rows.shape
+    if not rank or rank == size:
+        return np.eye(size)[rank:]
+    order = np.arange(size)
+    for place, pivot in enumerate(lapack.dgetrf(rows.T)[1]):
+        order[[place, pivot]] = order[[pivot, place]]
+    reflections, factors, *_ = lapack.dgeqrf(rows.T[order])
+    rest = np.zeros((size, size - rank), order="F")
+    rest[np.arange(rank, size), np.arange(size - rank)] = 1.0
+    work = lapack.dormqr("L", "N", reflections, factors, rest, -1)[1]
+    rest, *_ = lapack.dormqr("L", "N", reflections, factors, rest, int(work[0]), overwrite_c=1)
+    found = np.empty((size - rank, size))
+    found[:, order] = rest.T
+    return found

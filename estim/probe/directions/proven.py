@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from estim.probe.arguments import reals
 from estim.probe.directions.blas import product
-from estim.probe.directions.graded_svd import orthonormal, svd
+from estim.probe.directions.graded_svd import complement, orthonormal, svd
 
 Array = npt.NDArray[np.float64]
 
@@ -90,6 +90,7 @@ def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Arr
     if members.all() or not len(rows):
         return rows
     others = rows[:, ~members]
-    left, outside, _ = svd(others, full=len(others) > others.shape[1])
+    left, outside, _ = svd(others)
+    left = np.concatenate([left, complement(left.T).T], axis=1)
     touching = int(np.count_nonzero(outside > tolerance))
     return product(left[:, touching:].T, rows)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from estim.probe.directions.blas import product
 from estim.probe.directions.condensed import Condensed
-from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined
+from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined, rest_of
 from estim.probe.directions.graded_svd import decompose, orthonormal
 from estim.probe.directions.noise import norms_of
 
@@ -98,7 +98,7 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
         weights, values, directions = _beside_null(noisy, found, scale, proven)
     else:
         weights, values, right = found.times(scale)
-        directions = joined(right, orthonormal(found.unseen / scale))
+        directions = joined(right, rest_of(right, found.unseen / scale))
         values = _known_to_rounding(values, found, scale) if rank < size else values
     return Directions(
         rank=rank,
