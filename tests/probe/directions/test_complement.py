@@ -1,0 +1,54 @@
+"""What is left of parameter space, where that is most of it and parameters are decades apart."""
+
+import mpmath
+import numpy as np
+import pytest
+
+import estim
+from estim.probe.directions.graded_svd import complement
+from estim.probe.words import combinations
+
+
+def graded(rows: int, columns: int, decades: float) -> np.ndarray:
+    rng = np.random.default_rng(rows)
+    return rng.normal(size=(rows, columns)) * 10.0 ** -rng.permutation(np.linspace(0.0, decades, columns))
+
+
+def uncancelled(rows: np.ndarray, others: np.ndarray) -> float:
+    """Return the largest inner product of two rows beside that of their absolute values, in 60 digits."""
+    with mpmath.workdps(60):
+        return max(
+            float(abs(mpmath.fdot(a.tolist(), b.tolist())) / mpmath.fdot(np.abs(a).tolist(), np.abs(b).tolist()))
+            for a in rows
+            for b in others
+        )
+
+
+# Without pivots that are the largest entry left the third is off by 1e-11.
+@pytest.mark.parametrize(("rank", "decades"), [(6, 0.0), (6, 20.0), (16, 20.0), (12, 30.0)])
+def test_small_entries_of_a_complement_are_right(rank: int, decades: float) -> None:
+    jacobian = graded(rank, 24, decades)
+    found = estim.Sensitivity.from_jacobian(jacobian, 1.0)
+    assert np.count_nonzero(found.singular_values) == rank
+    rest = complement(found.directions[:rank])
+    np.testing.assert_allclose(rest @ rest.T, np.eye(24 - rank), atol=1e-15)
+    assert uncancelled(jacobian, rest) < 1e-14
+    assert uncancelled(jacobian, found.directions[rank:]) < 1e-14
+
+
+def test_nothing_and_everything_have_complements() -> None:
+    np.testing.assert_array_equal(complement(np.zeros((0, 3))), np.eye(3))
+    assert complement(np.eye(3)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("seen", [1, 2, 3, 4])
+def test_a_subspace_has_the_same_words_by_its_complement(seen: int) -> None:
+    basis = np.linalg.qr(np.random.default_rng(seen).normal(size=(5, 5)))[0].T
+    scale = np.array([1.0, 1e3, 1e-4, 1.0, 10.0])
+    arguments = basis[seen:], tuple("abcde"), scale, 5
+    assert combinations(*arguments) == combinations(*arguments, basis[:seen])
+
+
+def test_of_parameters_that_matter_alike_the_first_leads() -> None:
+    found = estim.Sensitivity.from_jacobian([[1.0, -1.0, 0.0]], 1.0, names=["a", "b", "c"])
+    assert found.unseen == ("a + b", "c")
