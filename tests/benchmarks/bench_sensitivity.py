@@ -84,9 +84,8 @@ def main() -> None:
         wide = design.T[:100] * 10.0 ** -np.linspace(0, decades, READINGS)
         basis = partial(np.linalg.svd, wide)
         seconds, ratio = pairs(partial(estim.Sensitivity.from_jacobian, wide, 0.1), basis, 3)
-        print(
-            f"100 x 2000, columns over {decades} decades {seconds:17.3f} s   {ratio:5.2f} of an SVD that completes the basis"
-        )
+        what = f"100 x 2000, columns over {decades} decades"
+        print(f"{what:<40} {seconds:7.3f} s   {ratio:5.2f} of an SVD that completes the basis")
     one = LARGE[0] * LARGE[1] * 8 / 2**20
     setup = "e = estim.Sensitivity.from_jacobian(J[:20, :4], 0.1)"
     base = peak(setup)
