@@ -107,4 +107,6 @@ def hints(result: "Sensitivity") -> list[str]:
         Status.NULL: "null: proven to have no effect on this bank: other inputs may help, repeats never.",
         Status.GAUGE: "gauge: the same function on all inputs: there is nothing to see.",
     }
+    if result.resolved == result.readings:  # the rest is beyond counting, whatever the digits: a note says so
+        del helps[Status.UNRESOLVED]
     return [text for status, text in helps.items() if result.counts[status]]

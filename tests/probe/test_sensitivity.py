@@ -170,6 +170,11 @@ class TestRecord:
         assert text.index("theta[0] - theta[5]") < text.index("std. error")
         assert "unresolved: hidden by the Jacobian's own error" in text
 
+    def test_more_digits_are_no_advice_beyond_the_number_of_readings(self):
+        text = str(estim.Sensitivity.from_jacobian([[1.0, 1.0, 0.0]], 0.1).summary())
+        assert "whatever the digits" in text
+        assert "more digits or better derivatives" not in text
+
     def test_the_frame_has_a_row_a_parameter(self, found):
         frame = found.to_frame()
         assert list(frame.index) == [f"theta[{j}]" for j in range(6)]
