@@ -171,7 +171,7 @@ class TestRecord:
         assert "unresolved: hidden by the Jacobian's own error" in text
 
     def test_more_digits_are_no_advice_beyond_the_number_of_readings(self):
-        text = str(estim.Sensitivity.from_jacobian([[1.0, 1.0, 0.0]], 0.1).summary())
+        text = " ".join(str(estim.Sensitivity.from_jacobian([[1.0, 1.0, 0.0]], 0.1).summary()).split())
         assert "whatever the digits" in text
         assert "more digits or better derivatives" not in text
 
