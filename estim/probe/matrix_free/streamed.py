@@ -109,9 +109,7 @@ def streamed_sensitivity(
     order = np.argsort(stream.places[stream.kept])
     readout = _left_vectors(stream, noise.scale, found, progress)[order]
     carriers = np.full((len(found.carriers), min(_CARRIERS, len(order))), -1, dtype=np.int64)
-    if readout.size:
-        largest = np.argsort(-np.abs(readout), axis=0, kind="stable")[: carriers.shape[1]]
-        carriers[: readout.shape[1]] = largest.T
+    carriers[: readout.shape[1]] = _largest(np.abs(readout), carriers.shape[1]).T
     return replace(
         found,
         inputs=stream.inputs[order],
@@ -125,6 +123,13 @@ def streamed_sensitivity(
         repeat_correlation=float(repeat_correlation),
         noise=noise_phrase(sigma, repeats),
     )
+
+
+def _largest(sizes: Array, count: int) -> npt.NDArray[np.int64]:
+    """Return the places of the largest entries of each column, largest first, (count, columns)."""
+    places = np.sort(np.argpartition(sizes, -count, axis=0)[-count:], axis=0)
+    order = np.argsort(-np.take_along_axis(sizes, places, axis=0), axis=0, kind="stable")
+    return np.take_along_axis(places, order, axis=0)
 
 
 _NOTE = "the Jacobian was gone through part by part: QR of one after the other"

@@ -25,10 +25,11 @@ from tests.probe.jax.functions import (  # noqa: E402
 NOTE = "the Jacobian was gone through part by part: QR of one after the other"
 
 
-def both(monkeypatch, model, bank, sigma, params, **options):
+def both(monkeypatch, model, bank, sigma, params, piece=0, **options):
     """Return the record from the whole Jacobian, and that from one part of the bank after the other."""
     whole = estim.sensitivity(model, bank, sigma, params=params, **options)
     monkeypatch.setattr(large, "ENTRIES", 0)
+    monkeypatch.setattr("estim.probe.jax.streamed._PIECE", piece)
     found = estim.sensitivity(model, bank, sigma, params=params, **options)
     assert NOTE in found.notes
     assert NOTE not in whole.notes
@@ -69,7 +70,7 @@ def test_the_record_is_that_of_the_whole_jacobian(monkeypatch, dtype, model):
 def test_its_singular_values_are_those_of_jacrev(double, monkeypatch):
     params, bank = arrays(perceptron_weights()), inputs(200)
     truth = np.linalg.svd(whole_jacobian(PERCEPTRON, params, bank) / 0.1, compute_uv=False)
-    _, found = both(monkeypatch, PERCEPTRON, bank, 0.1, params)
+    _, found = both(monkeypatch, PERCEPTRON, bank, 0.1, params, piece=2**12)
     np.testing.assert_allclose(found.singular_values, truth, rtol=1e-12 * truth[0] / truth[-1])
 
 
