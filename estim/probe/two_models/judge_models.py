@@ -87,9 +87,10 @@ def judge_models(
     Notes
     -----
     No noise is drawn: the verdict is on the statistic that a reading of the change has on average, the squared shift
-    and the degrees of freedom. Of a module the test takes all readings, for its parameters are taken to move them in
-    every way; of other models, as in `Sensitivity.judge`, those directions that the parameters can move. Random changes
-    of a module (`AnyChange` with ``case="typical"``) are 16, a Jacobian product each.
+    and the degrees of freedom. Of a module, and of a function of JAX with more than 3000 parameters, the test takes all
+    readings, for these parameters are taken to move them in every way; of other models, as in `Sensitivity.judge`,
+    those directions that the parameters can move. Random changes of the former (`AnyChange` with ``case="typical"``)
+    are 16, a Jacobian product each.
 
     References
     ----------
