@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from estim.arithmetic import Array as Balls
 from estim.arithmetic import as_balls, elementwise, matmul
+from estim.probe.directions.graded_svd import complement
 from estim.probe.directions.noise import Whitening
 from estim.probe.directions.resolve import Directions, Moved
 from estim.spectra.certify import Enclosures, enclose, without_null
@@ -134,11 +135,7 @@ def _moved(jacobian: Callable[[], Balls], noise: Whitening, vectors: Balls, bits
 
 def _completed(rows: Array) -> Array:
     """Append orthonormal rows that span the complement, tangents included."""
-    return (
-        np.concatenate([rows, np.linalg.svd(rows, full_matrices=True)[2][len(rows) :]])
-        if len(rows)
-        else np.eye(rows.shape[1])
-    )
+    return np.concatenate([rows, complement(rows)])
 
 
 def _enclosed(matrix: Callable[[], Balls], null: Balls, bits: int, most: int, exact: bool) -> tuple[Enclosures, Balls]:

@@ -82,34 +82,35 @@ def _jacobi(rows: Array) -> Decomposition:
 
 
 def orthonormal(rows: Array) -> Array:
-    """Return orthonormal rows with the same span; rows of full rank, graded columns or not."""
-    from scipy.linalg import qr
+    """Return orthonormal rows with the same span as independent ones, small entries right where columns are graded.
+
+    Householder's reflections keep them when each pivot is about the largest entry left (Cox and Higham, Stability of
+    Householder QR factorization for weighted least squares problems, Numerical Analysis 1997).
+    """
+    from scipy.linalg import lapack
 
     if not len(rows):
         return rows
-    rows = rows / norms_of(rows.T)[:, None]
-    norms = norms_of(rows)
-    if norms.max() / GRADED > norms[norms > 0.0].min():
-        return _jacobi(rows).right
-    return np.asarray(qr(rows.T, mode="economic", check_finite=False)[0].T)
+    order, reflections, factors = _reflections(rows)
+    work = lapack.dorgqr(reflections, factors, lwork=-1)[1]
+    basis, *_ = lapack.dorgqr(reflections, factors, lwork=int(work[0]), overwrite_a=1)
+    found = np.empty(rows.shape)
+    found[:, order] = basis.T
+    return found
 
 
 def complement(rows: Array) -> Array:
     """Return orthonormal rows, (columns - rank, columns), orthogonal to independent ones, (rank, columns).
 
-    Where rows are graded their complement is graded the other way, and its small entries are right: Householder's
-    reflections keep them when each pivot is about the largest entry left (Cox and Higham, Stability of Householder QR
-    factorization for weighted least squares problems, Numerical Analysis 1997).
+    Where rows are graded their complement is graded the other way, and its small entries are right, as those of
+    :func:`orthonormal`.
     """
     from scipy.linalg import lapack
 
     rank, size = rows.shape
     if not rank or rank == size:
         return np.eye(size)[rank:]
-    order = np.arange(size)
-    for place, pivot in enumerate(lapack.dgetrf(rows.T)[1]):
-        order[[place, pivot]] = order[[pivot, place]]
-    reflections, factors, *_ = lapack.dgeqrf(rows.T[order])
+    order, reflections, factors = _reflections(rows)
     rest = np.zeros((size, size - rank), order="F")
     rest[np.arange(rank, size), np.arange(size - rank)] = 1.0
     work = lapack.dormqr("L", "N", reflections, factors, rest, -1)[1]
@@ -117,3 +118,16 @@ def complement(rows: Array) -> Array:
     found = np.empty((size - rank, size))
     found[:, order] = rest.T
     return found
+
+
+def _reflections(rows: Array) -> tuple[NDArray[np.intp], Array, Array]:
+    """Return the order of the columns and, as LAPACK keeps them, reflections that turn rows into a triangle."""
+    from scipy.linalg import lapack
+
+    columns = (rows / norms_of(rows.T)[:, None]).T
+    order = np.arange(len(columns))
+    for place, pivot in enumerate(lapack.dgetrf(columns)[1]):
+        order[[place, pivot]] = order[[pivot, place]]
+    work = lapack.dgeqrf_lwork(*columns.shape)[0]
+    reflections, factors, *_ = lapack.dgeqrf(columns[order], lwork=int(work), overwrite_a=1)
+    return order, reflections, factors

@@ -63,8 +63,8 @@ def without(rows: Array, removed: Array) -> Array:
         raise ArithmeticError(msg)
     if not len(removed) or left == 0:
         return rows[:left]
-    _, _, right = svd(rows - product(product(rows, removed.T), removed))
-    return np.asarray(right[:left])
+    kept = product(complement(product(removed, rows.T)), rows)
+    return orthonormal(kept - product(product(kept, removed.T), removed))
 
 
 def exact_null_space(exact: npt.NDArray[np.object_]) -> Array:
@@ -75,14 +75,13 @@ def exact_null_space(exact: npt.NDArray[np.object_]) -> Array:
     return _span(as_float(from_rationals(null_space(as_rationals(exact)))).T)
 
 
-def gauge_within(gauge: Array, member: npt.NDArray[np.bool_], scale: Array) -> Array:
+def gauge_within(scaled: Array, member: npt.NDArray[np.bool_], scale: Array) -> Array:
     """Return orthonormal rows, over the members alone, of the gauge directions that touch no other parameter.
 
-    What counts as touching depends on no units: each parameter is taken times its effect, `scale`.
+    What counts as touching depends on no units: `scaled` are orthonormal rows that span the gauge with each parameter
+    taken times its effect, `scale`.
     """
-    if not len(gauge) or member.all():
-        return gauge
-    return _span(inside(orthonormal(gauge * scale), member, 1e-8)[:, member] / scale[member])
+    return _span(inside(scaled, member, 1e-8)[:, member] / scale[member]) if len(scaled) else scaled[:, member]
 
 
 def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:

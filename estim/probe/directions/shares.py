@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from estim.probe.directions.condensed import Condensed
 from estim.probe.directions.factored import ROUNDING
+from estim.probe.directions.graded_svd import orthonormal
 from estim.probe.directions.noise import norms_of
 from estim.probe.directions.proven import gauge_within
 from estim.probe.directions.resolve import Directions, resolve
@@ -114,13 +115,14 @@ def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) ->
     Nothing for a group of all parameters.
     """
     floors, scale = _floors_alone(condensed), condensed.scale()
+    scaled = orthonormal(gauge * scale)
     rows: dict[str, tuple[float, ...]] = {}
     for name, places in _places(groups).items():
         if len(places) == len(groups):
             continue
         member = np.zeros(len(groups), dtype=bool)
         member[places] = True
-        within = gauge_within(gauge, member, scale)
+        within = gauge_within(scaled, member, scale)
         if len(places) == 1:  # nothing to decompose
             floor = float(floors[places[0]])
             rows[name] = (1, int(floor < np.inf), floor, floor, len(within))

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.directions.graded_svd import orthonormal
-from estim.probe.directions.proven import inside
+from estim.probe.directions.proven import inside, without
 
 if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
@@ -33,7 +33,8 @@ def unseen_of(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Arr
     doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
     tolerance = max(INSIDE, min(doubt, _MOST_DOUBT))
     gauge = inside(orthonormal(rows_of(found, "gauge") * found.scale), members, INSIDE)
-    free = _left(inside(rows, members, tolerance), gauge)
+    within = inside(rows, members, tolerance)
+    free = without(within, gauge) if len(within) > len(gauge) else within[:0]
     proven = inside(orthonormal(rows_of(found, "null", "gauge") * found.scale), members, INSIDE)
     return free / found.scale, min(len(free), len(proven) - len(gauge))
 
@@ -57,15 +58,6 @@ def free_of_gauge(gauge: Array, members: npt.NDArray[np.bool_], weights: Array) 
         *_, order = qr(rows, mode="r", pivoting=True)
         free[order[: len(rows)]] = False
     return free
-
-
-def _left(rows: Array, removed: Array) -> Array:
-    """Return orthonormal rows of a subspace without a part of it."""
-    count = len(rows) - len(removed)
-    if count <= 0 or not len(removed):
-        return rows[: max(count, 0)]
-    _, _, right = np.linalg.svd(rows - (rows @ removed.T) @ removed, full_matrices=False)
-    return np.asarray(right[:count])
 
 
 def phrases(found: "Sensitivity", rows: Array) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.directions.graded_svd import complement, svd
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.hardest import Coordinates, most_doubt
 
@@ -68,8 +69,9 @@ def without_known(known: Array) -> Array:
     rows = known[sizes > 0.0] / sizes[sizes > 0.0, None]
     if not len(rows):
         return np.eye(known.shape[1])
-    _, values, right = np.linalg.svd(rows)
-    return np.asarray(right[int(np.count_nonzero(values > _ROUNDING * len(rows))) :].T)
+    known_to = _ROUNDING * len(rows)
+    _, values, right = svd(rows)
+    return complement(right[values > known_to]).T
 
 
 def random_shifts(

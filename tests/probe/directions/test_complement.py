@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import estim
-from estim.probe.directions.graded_svd import complement
+from estim.probe.directions.graded_svd import complement, orthonormal
+from estim.probe.directions.proven import without
 from estim.probe.words import combinations
 
 
@@ -34,6 +35,24 @@ def test_small_entries_of_a_complement_are_right(rank: int, decades: float) -> N
     np.testing.assert_allclose(rest @ rest.T, np.eye(24 - rank), atol=1e-15)
     assert uncancelled(jacobian, rest) < 1e-14
     assert uncancelled(jacobian, found.directions[rank:]) < 1e-14
+
+
+@pytest.mark.parametrize(("rank", "decades"), [(4, 8.0), (10, 20.0), (12, 30.0)])
+def test_small_entries_of_an_orthonormal_basis_are_right(rank: int, decades: float) -> None:
+    rows = graded(rank, 16, decades)
+    basis = orthonormal(rows)
+    np.testing.assert_allclose(basis @ basis.T, np.eye(rank), atol=1e-15)
+    # What is orthogonal to the rows, by the test above, is to the basis.
+    assert uncancelled(basis, complement(rows)) < 1e-13
+
+
+def test_without_a_part_of_a_subspace_the_rest_is_left() -> None:
+    rows = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 6)))[0].T
+    removed = np.linalg.qr((np.random.default_rng(1).normal(size=(2, 6)) @ rows).T)[0].T
+    left = without(rows, removed)
+    np.testing.assert_allclose(left @ left.T, np.eye(4), atol=1e-14)
+    np.testing.assert_allclose(left @ removed.T, 0.0, atol=1e-15)
+    np.testing.assert_allclose(left @ rows.T @ rows, left, atol=1e-14)
 
 
 def test_nothing_and_everything_have_complements() -> None:
