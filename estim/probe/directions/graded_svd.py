@@ -81,36 +81,39 @@ def _jacobi(rows: Array) -> Decomposition:
     return Decomposition(left, np.where(values > 0.0, values, np.nan), right[:, : len(values)].T)
 
 
-def orthonormal(rows: Array) -> Array:
-    """Return orthonormal rows with the same span as independent ones, small entries right where columns are graded.
+def triangular(columns: Array) -> tuple[Array, Array]:
+    """Return orthonormal columns and the triangle that make independent columns, small entries right by graded rows.
 
     Householder's reflections keep them when each pivot is about the largest entry left (Cox and Higham, Stability of
     Householder QR factorization for weighted least squares problems, Numerical Analysis 1997).
     """
     from scipy.linalg import lapack
 
-    if not len(rows):
-        return rows
-    order, reflections, factors = _reflections(rows)
+    order, reflections, factors, sizes = _reflections(columns)
+    triangle = np.triu(reflections[: len(sizes)]) * sizes
     work = lapack.dorgqr(reflections, factors, lwork=-1)[1]
-    basis, *_ = lapack.dorgqr(reflections, factors, lwork=int(work[0]), overwrite_a=1)
-    found = np.empty(rows.shape)
-    found[:, order] = basis.T
-    return found
+    found = np.empty(columns.shape)
+    found[order] = lapack.dorgqr(reflections, factors, lwork=int(work[0]), overwrite_a=1)[0]
+    return found, triangle
+
+
+def orthonormal(rows: Array) -> Array:
+    """Return orthonormal rows with the same span as independent ones, as :func:`triangular` does."""
+    return np.ascontiguousarray(triangular(rows.T)[0].T) if len(rows) else rows
 
 
 def complement(rows: Array) -> Array:
     """Return orthonormal rows, (columns - rank, columns), orthogonal to independent ones, (rank, columns).
 
     Where rows are graded their complement is graded the other way, and its small entries are right, as those of
-    :func:`orthonormal`.
+    :func:`triangular`.
     """
     from scipy.linalg import lapack
 
     rank, size = rows.shape
     if not rank or rank == size:
         return np.eye(size)[rank:]
-    order, reflections, factors = _reflections(rows)
+    order, reflections, factors, _ = _reflections(rows.T)
     rest = np.zeros((size, size - rank), order="F")
     rest[np.arange(rank, size), np.arange(size - rank)] = 1.0
     work = lapack.dormqr("L", "N", reflections, factors, rest, -1)[1]
@@ -120,14 +123,18 @@ def complement(rows: Array) -> Array:
     return found
 
 
-def _reflections(rows: Array) -> tuple[NDArray[np.intp], Array, Array]:
-    """Return the order of the columns and, as LAPACK keeps them, reflections that turn rows into a triangle."""
+def _reflections(columns: Array) -> tuple[NDArray[np.intp], Array, Array, Array]:
+    """Return the order of the rows, reflections as LAPACK keeps them that make a triangle of columns, and their norms.
+
+    The triangle is that of columns of norm one.
+    """
     from scipy.linalg import lapack
 
-    columns = (rows / norms_of(rows.T)[:, None]).T
+    sizes = norms_of(columns)
+    columns = columns / sizes
     order = np.arange(len(columns))
     for place, pivot in enumerate(lapack.dgetrf(columns)[1]):
         order[[place, pivot]] = order[[pivot, place]]
     work = lapack.dgeqrf_lwork(*columns.shape)[0]
     reflections, factors, *_ = lapack.dgeqrf(columns[order], lwork=int(work), overwrite_a=1)
-    return order, reflections, factors
+    return order, reflections, factors, sizes

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from estim.probe.directions.blas import product
 from estim.probe.directions.condensed import Condensed
 from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined, rest_of
-from estim.probe.directions.graded_svd import decompose, orthonormal
+from estim.probe.directions.graded_svd import decompose, orthonormal, triangular
 from estim.probe.directions.noise import norms_of
 
 Array = NDArray[np.float64]
@@ -205,19 +205,19 @@ def _complement(
 
     Effects, (rows, kept), are those of the kept parameters alone.
     """
-    from scipy.linalg import qr, solve_triangular
+    from scipy.linalg import solve_triangular
 
     places = kept, np.arange(len(kept))
     rest = -product(null.T, null[:, kept])
     rest[places] += 1.0
     if float(norms_of(rest).min()) >= _CANCELLED or np.linalg.slogdet(null[:, others])[0] == 0.0:
-        basis, mixing = qr(rest, mode="economic", overwrite_a=True)
+        basis, mixing = triangular(rest)
         return basis, lambda effects: np.asarray(solve_triangular(mixing, effects.T, trans="T").T)
     # A column that the null space takes up nearly whole leaves rounding there: the others are eliminated instead.
     rest[:] = 0.0
     rest[places] = 1.0
     rest[others] = -np.linalg.solve(null[:, others], null[:, kept])
-    basis, mixing = qr(rest, mode="economic", overwrite_a=True)
+    basis, mixing = triangular(rest)
     return basis, lambda effects: np.asarray(effects @ mixing.T)
 
 

@@ -1,5 +1,7 @@
 """What is left of parameter space, where that is most of it and parameters are decades apart."""
 
+import itertools
+
 import mpmath
 import numpy as np
 import pytest
@@ -71,3 +73,25 @@ def test_a_subspace_has_the_same_words_by_its_complement(seen: int) -> None:
 def test_of_parameters_that_matter_alike_the_first_leads() -> None:
     found = estim.Sensitivity.from_jacobian([[1.0, -1.0, 0.0]], 1.0, names=["a", "b", "c"])
     assert found.unseen == ("a + b", "c")
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_beside_a_symmetry_of_parameters_decades_apart_no_order_matters(order: tuple[int, ...]) -> None:
+    """The weakest value was 1e10 times too small, its direction that of the symmetry, where parameter 0 came first."""
+    places = list(order)
+    design = np.random.default_rng(26).normal(size=(8, 3)) * [1e-4, 1e16, 1e6]
+    jacobian = np.column_stack([design, 1e-10 * design[:, 0] - 2e-30 * design[:, 1]])
+    symmetry = np.array([-1e-10, 2e-30, 0.0, 1.0])
+    found = estim.Sensitivity.from_jacobian(jacobian[:, places], 1.0, symmetry=symmetry[places])
+    assert found.counts["gauge"] == 1
+    np.testing.assert_allclose(found.singular_values[:3], modulo_symmetry(jacobian, symmetry), rtol=1e-10)
+
+
+def modulo_symmetry(jacobian: np.ndarray, symmetry: np.ndarray) -> list[float]:
+    """Return the singular values on what is orthogonal to the symmetry, in 120 digits."""
+    with mpmath.workdps(120):
+        away = mpmath.matrix(symmetry.tolist())
+        basis = mpmath.qr(away, mode="full")[0][:, 1:]
+        moved = mpmath.matrix(jacobian.tolist()) * basis
+        squares = mpmath.eigsy(moved.T * moved, eigvals_only=True)
+        return sorted((float(mpmath.sqrt(square)) for square in squares), reverse=True)
