@@ -28,11 +28,16 @@ class Factors:
     """What one batch says of one parameter: the row of reading (n, a) is the sum over t of left times right."""
 
     kind: str
-    """"linear", "transposed" or "embedding" as in `uses`, or "rows"."""
+    """"linear", "transposed" or "embedding" as in `uses`, "rows", or "unused" by this batch."""
     left: Any
-    """(n, a, t, out); for "rows" these themselves, (n, a, size)."""
+    """Of each reading a, (n, t, out), as torch gave them; for "rows" these themselves, (n, a, size); (n, a, 0)."""
     right: Any
-    """(n, t, in); (n, t) places in the table, -1 for none, for "embedding"; None for "rows"."""
+    """(n, t, in); (n, t) places in the table, -1 for none, for "embedding"; None for "rows" and "unused"."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the Jacobian, n a."""
+        return int(self.left.shape[:2].numel()) if self.right is None else len(self.right) * len(self.left)
 
 
 def edges_of(uses: Sequence[Sequence[Use]]) -> list[Any]:
@@ -159,42 +164,47 @@ class _Collected:
     """The gradients of one parameter, as they come in."""
 
     def __init__(self, uses: Sequence[Use], tables: list[_Table], readings: torch.Tensor) -> None:
-        self.uses, self.tables = uses, tables
+        self.uses, self.tables, self.inputs = uses, tables, len(readings)
         self.rows = not uses or uses[0].kind in ("sum", "product")
-        self.starts = [0]
-        for table in tables:
-            self.starts.append(self.starts[-1] + table.rows.shape[1])
-        width = max((table.width for table in tables), default=1)
-        inputs, outputs = readings.shape
-        if self.rows:
-            self.left = readings.new_zeros((inputs, outputs, width))
-        else:
-            self.left = readings.new_empty((inputs, outputs, self.starts[-1], width))
+        width = max((table.width for table in tables), default=0)
+        self.summed = readings.new_zeros((*readings.shape, width) if self.rows else (0,))
+        self.apart: list[torch.Tensor] = []
 
     def add(self, output: int, gradients: list[Any]) -> None:
         """Take in the gradients of one reading of every input."""
-        for k, (use, table, gradient) in enumerate(zip(self.uses, self.tables, gradients, strict=True)):
-            if gradient is None:
-                if not self.rows:
-                    self.left[:, output, self.starts[k] : self.starts[k + 1]] = 0.0
-                continue
-            rows = gradient.reshape(-1, table.width)
-            if use.kind == "product":
-                rows = rows * torch.broadcast_to(use.x.detach(), gradient.shape).reshape(rows.shape)
-            taken = table.taken(rows)
-            if self.rows:
-                self.left[:, output] += taken.sum(dim=1)
-            else:
-                self.left[:, output, self.starts[k] : self.starts[k + 1]] = taken
+        if self.rows:
+            for use, table, gradient in zip(self.uses, self.tables, gradients, strict=True):
+                if gradient is not None:
+                    self.summed[:, output] += table.taken(_multiplied(use, gradient, table)).sum(dim=1)
+            return
+        parts = [self._taken(table, gradient) for table, gradient in zip(self.tables, gradients, strict=True)]
+        self.apart.append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+
+    def _taken(self, table: _Table, gradient: Any) -> torch.Tensor:
+        """Return the rows of each input, (n, t, out), not copied where they lie in a regular order."""
+        if gradient is None:
+            return self.summed.new_zeros((self.inputs, table.rows.shape[1], table.width))
+        taken = table.taken(gradient.reshape(-1, table.width))
+        # A part of a larger tensor would keep all of it.
+        larger = taken.untyped_storage().nbytes() > taken.numel() * taken.element_size()
+        return taken.clone() if larger else taken
 
     def factors(self) -> Factors:
         """Return all of it."""
         if self.rows:
-            return Factors("rows", self.left, None)
+            return Factors("rows" if self.uses else "unused", self.summed, None)
         kind, parts = self.uses[0].kind, []
         for use, table in zip(self.uses, self.tables, strict=True):
             if kind == "embedding":
                 parts.append(table.taken(use.x.reshape(-1), -1))
             else:
                 parts.append(table.taken(use.x.detach().reshape(-1, use.x.shape[-1])))
-        return Factors(kind, self.left, torch.cat(parts, dim=1))
+        return Factors(kind, tuple(self.apart), torch.cat(parts, dim=1))
+
+
+def _multiplied(use: Use, gradient: torch.Tensor, table: _Table) -> torch.Tensor:
+    """Return the rows of a gradient, times what meets the parameter."""
+    rows = gradient.reshape(-1, table.width)
+    if use.kind == "product":
+        rows = rows * torch.broadcast_to(use.x.detach(), gradient.shape).reshape(rows.shape)
+    return rows

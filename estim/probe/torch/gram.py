@@ -20,22 +20,14 @@ import torch
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.torch.bank import in_parts
 from estim.probe.torch.capture import Factors, factors_of
-from estim.probe.torch.paired import paired_product, takes_less
 from estim.probe.torch.readings import Subject, explained
 from estim.probe.torch.rows import taken_back
+from estim.probe.torch.sums import Sums
 from estim.probe.torch.uses import uses_of
 
 Array = npt.NDArray[np.float64]
 #: Columns of J, (M, columns), and what returns their places in the tensor.
 Block = tuple[torch.Tensor, Callable[[], torch.Tensor]]
-
-#: Rows of the first blocks whose products are formed again in double precision, to see what rounding does.
-_SAMPLE = 48
-#: Times what the sample shows.
-_MARGIN = 3.0
-EPS = float(np.finfo(np.float64).eps)
-#: Rows below which a product is slower than its upper half saves.
-_LEAF = 100
 
 
 @dataclass(frozen=True)
@@ -84,20 +76,21 @@ def grams_of(
     tick : callable, optional
         Called with the number of parameters done.
     """
-    sums = _Sums(subject, layout, only, transform, double)
+    names = [name for name in dict.fromkeys(subject.parameters.groups) if only is None or name in only]
+    buffer = _buffer(subject, layout)
+    sums = Sums(names, layout.readings, buffer, transform, double)
     for every in layout.segments:
         segment = tuple(k for k in every if only is None or subject.parameters.groups[k] in only)
         if not segment:
             continue
-        names = [subject.parameters.names[k] for k in segment]
         for k, factors in zip(segment, _captured(subject, layout, segment), strict=True):
             group, size = subject.parameters.groups[k], subject.parameters.tensors[k].numel()
             if factors is None:
-                sums.by_rows.append(names[segment.index(k)])
+                sums.by_rows.append(subject.parameters.names[k])
             if factors and sums.takes_pairs(factors, size):
                 sums.add_pairs(group, factors)
             else:
-                for block, _ in _blocks_of(subject, layout, k, factors, sums.buffer):
+                for block, _ in _blocks_of(subject, layout, k, factors, buffer):
                     sums.add(group, block, size)
             if tick is not None:
                 tick(size)
@@ -151,7 +144,12 @@ def _captured(subject: Subject, layout: Layout, segment: tuple[int, ...]) -> lis
             if held is not None:
                 found[k] = None if one is None or use is None else [*held, one]
         del readings, uses, factors
-    return found
+    return [None if parts is None or _mixed(parts) else parts for parts in found]
+
+
+def _mixed(parts: list[Factors]) -> bool:
+    """Tell whether a parameter is used in several ways, by one batch so and by another otherwise."""
+    return len({part.kind for part in parts} - {"unused"}) > 1
 
 
 class _explained(AbstractContextManager[None]):  # noqa: N801 - reads as a statement
@@ -161,26 +159,30 @@ class _explained(AbstractContextManager[None]):  # noqa: N801 - reads as a state
 
 
 def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer: Any) -> Iterator[Block]:
-    kinds = {part.kind for part in parts if part.left.shape[-1]}
-    if not kinds:
+    used = [part for part in parts if part.kind != "unused"]
+    if not used:
         return
-    if kinds == {"rows"}:
-        rows = torch.cat([part.left.reshape(-1, part.left.shape[-1]) for part in parts])
-        yield rows, lambda: torch.arange(rows.shape[1])
+    kind = used[0].kind
+    if kind == "rows":
+        size = used[0].left.shape[2]
+        blank = used[0].left.new_zeros
+        yield torch.cat([
+            part.left.flatten(0, 1) if part.kind == kind else blank((part.rows, size)) for part in parts
+        ]), lambda: torch.arange(size)  # fmt: skip
         return
-    outs, columns = parts[0].left.shape[3], _columns(parts)
-    width = len(columns) if columns is not None else parts[0].right.shape[2]
+    outs, columns = used[0].left[0].shape[2], _columns(used)
+    width = len(columns) if columns is not None else used[0].right.shape[2]
     room = buffer.numel() // layout.readings
     across = min(width, room)
     down = max(1, min(outs, room // across))
     down = -(-outs // -(-outs // down))  # as many blocks, of equal size
     for start in range(0, width, across):
         inner = slice(start, min(start + across, width))
-        rights = [_right(part, columns, inner) for part in parts]
+        rights = [None if part.kind == "unused" else _right(part, columns, inner) for part in parts]
         for first in range(0, outs, down):
             outer = slice(first, min(first + down, outs))
-            places = partial(_places, outer, inner if columns is None else columns[inner], kinds == {"linear"}, shape)
-            yield _block(parts, rights, outer, buffer), places
+            places = partial(_places, outer, inner if columns is None else columns[inner], kind == "linear", shape)
+            yield _block(parts, rights, (outer, inner), buffer), places
 
 
 def _places(outer: slice, inner: Any, linear: bool, shape: tuple[int, ...]) -> torch.Tensor:
@@ -202,22 +204,24 @@ def _right(part: Factors, columns: Any, inner: slice) -> torch.Tensor:
     if columns is None:
         right: torch.Tensor = part.right[:, :, inner]
         return right
-    one_hot: torch.Tensor = (part.right[:, :, None] == columns[inner]).to(part.left.dtype)
+    one_hot: torch.Tensor = (part.right[:, :, None] == columns[inner]).to(part.left[0].dtype)
     return one_hot
 
 
-def _block(parts: list[Factors], rights: list[torch.Tensor], outer: slice, buffer: Any) -> torch.Tensor:
-    """Return the columns of some outputs, (M, outputs times inputs), in the buffer."""
-    height, width = outer.stop - outer.start, rights[0].shape[2]
-    rows = sum(part.left.shape[0] * part.left.shape[1] for part in parts)
+def _block(parts: list[Factors], rights: list[Any], which: tuple[slice, slice], buffer: Any) -> torch.Tensor:
+    """Return the columns of some outputs and inputs, (M, outputs times inputs), in the buffer."""
+    (outer, inner), rows = which, sum(part.rows for part in parts)
+    height, width = outer.stop - outer.start, inner.stop - inner.start
     block: torch.Tensor = buffer[: rows * height * width].view(rows, height * width)
     start = 0
     for part, right in zip(parts, rights, strict=True):
-        inputs, outputs, tokens, _ = part.left.shape
-        left = part.left[..., outer].transpose(1, 2).reshape(inputs, tokens, outputs * height)
-        out = block[start : start + inputs * outputs].view(inputs, outputs * height, width)
-        torch.bmm(left.transpose(1, 2), right, out=out)
-        start += inputs * outputs
+        out = block[start : start + part.rows]
+        start += part.rows
+        if right is None:
+            out.zero_()
+            continue
+        left = torch.stack([one[..., outer] for one in part.left], dim=2).flatten(2)  # (n, t, a out)
+        torch.bmm(left.transpose(1, 2), right, out=out.view(len(right), -1, width))
     return block
 
 
@@ -236,111 +240,3 @@ def _by_rows(subject: Subject, layout: Layout, number: int) -> Iterator[Block]:
                 del readings
         block = torch.cat(rows)
         yield block, partial(torch.arange, start, start + block.shape[1])
-
-
-class _Sums:
-    """Gram matrices as they add up."""
-
-    def __init__(self, subject: Subject, layout: Layout, only: Any, transform: Array | None, double: bool) -> None:
-        tensor = subject.parameters.tensors[0]
-        self.transform = None if transform is None else torch.as_tensor(transform, device=tensor.device)
-        self.kind = torch.float64 if double or transform is not None else tensor.dtype
-        size = layout.readings if transform is None else len(transform)
-        names = [name for name in dict.fromkeys(subject.parameters.groups) if only is None or name in only]
-        self.totals = {name: _square(size, torch.float64, tensor.device) for name in names}
-        self.buffer = _buffer(subject, layout)
-        self.scratch = {kind: _square(size, kind, tensor.device) for kind in {self.kind, torch.float64}}
-        self.pending: dict[str, list[torch.Tensor]] = {name: [] for name in names}
-        self.width = self.buffer.numel() // layout.readings
-        self.errors, self.sizes = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
-        self.by_rows: list[str] = []
-
-    def add(self, group: str, block: torch.Tensor, size: int) -> None:
-        """Add the product of a block of a tensor of that size with itself; small tensors are put together first.
-
-        What is small beside the rest costs nothing in double precision, and may be what is hard to see.
-        """
-        if size < self.width // 2:
-            self.pending[group].append(block.to(torch.float64, copy=True))  # the buffer is filled anew
-            if sum(part.shape[1] for part in self.pending[group]) >= self.width // 2:
-                self._flush(group)
-            return
-        self._multiply(group, block.to(self.kind))
-
-    def takes_pairs(self, factors: list[Factors], size: int) -> bool:
-        """Tell whether the rows of a tensor of that size are better multiplied in pairs of inputs."""
-        plain = self.transform is None and self.kind == self.buffer.dtype
-        return plain and size >= self.width // 2 and takes_less(factors)
-
-    def add_pairs(self, group: str, factors: list[Factors]) -> None:
-        """Add the products of the rows of a tensor, from its factors."""
-        product = paired_product(factors, self.scratch[self.kind], self.buffer)
-        if self.kind != torch.float64:
-            few = [_first_rows(factors[0])]
-            count = few[0].left.shape[0] * few[0].left.shape[1]
-            room = torch.zeros((count, count), dtype=torch.float64, device=product.device)
-            self._compare(group, paired_product(few, room, room.new_empty(0)), product)
-        self.totals[group] += product
-
-    def _flush(self, group: str) -> None:
-        waiting, self.pending[group] = self.pending[group], []
-        if waiting:
-            self._multiply(group, torch.cat(waiting, dim=1))
-
-    def _multiply(self, group: str, block: torch.Tensor) -> None:
-        given = block if self.transform is None else self.transform @ block
-        product = _upper_product(given.contiguous(), self.scratch[given.dtype])
-        if given.dtype != torch.float64:
-            self._look(group, given, product)
-        self.totals[group] += product
-
-    def _look(self, group: str, block: torch.Tensor, product: torch.Tensor) -> None:
-        """Compare a few products with double precision."""
-        few = block[:_SAMPLE].double()
-        self._compare(group, few @ few.T, product)
-
-    def _compare(self, group: str, exact: torch.Tensor, product: torch.Tensor) -> None:
-        off = (product[: len(exact), : len(exact)].double() - exact).triu()
-        self.errors[group] += float(torch.linalg.matrix_norm(off + off.triu(1).T))
-        self.sizes[group] += float(exact.trace())
-
-    def finished(self) -> Grams:
-        """Return all, both halves filled in."""
-        for group in self.pending:
-            self._flush(group)
-        found = {}
-        for group in list(self.totals):
-            upper = self.totals.pop(group).triu()  # one at a time: there may be many
-            found[group] = (upper + upper.triu(1).T).cpu().numpy()
-        # Sums of many products in double precision have nothing better to be compared with.
-        rounding = {
-            group: 8.0 * EPS + (_MARGIN * self.errors[group] / size if size else 0.0)
-            for group, size in self.sizes.items()
-        }
-        return Grams(found, rounding, tuple(self.by_rows))
-
-
-def _first_rows(part: Factors) -> Factors:
-    """Return the factors of a few inputs in double precision."""
-    count = max(1, _SAMPLE // part.left.shape[1])
-    return Factors(part.kind, part.left[:count].double(), part.right[:count].double())
-
-
-def _square(size: int, kind: Any, device: Any) -> torch.Tensor:
-    """Return room for a product."""
-    return torch.zeros((size, size), dtype=kind, device=device)
-
-
-def _upper_product(block: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """Write the upper half, at least, of a block times its transpose; torch has no product that knows of the symmetry.
-
-    BLAS in SciPy has one, but its threads and torch's would wait for each other on every block.
-    """
-    half = len(block) // 2
-    if half < _LEAF:
-        torch.mm(block, block.T, out=out)
-        return out
-    _upper_product(block[:half], out[:half, :half])
-    _upper_product(block[half:], out[half:, half:])
-    torch.mm(block[:half], block[half:].T, out=out[:half, half:])
-    return out

@@ -6,11 +6,16 @@ sum over t and s of C_ts g_nat . g_mbs. That takes fewer operations than rows do
 notation: n, m inputs; t, s tokens (rows) of each; a, b readings of each; x, g as in `uses`.
 """
 
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 
 from estim.probe.torch.capture import Factors
+
+#: Rows of a product of rows with all rows, (count, M - first), from the first of them on, and that first.
+Strip = tuple[int, torch.Tensor]
+#: g and x of one input, (a, t, o) and (t, in), or of several.
+Pair = tuple[torch.Tensor, torch.Tensor]
 
 #: Products in pairs are small ones, slower by about that than large ones.
 _SLOWER = 1.5
@@ -22,42 +27,40 @@ def takes_less(parts: list[Factors]) -> bool:
     """Tell whether products in pairs take less time than rows that are formed."""
     if not {part.kind for part in parts} <= {"linear", "transposed"}:
         return False
-    tokens = max(part.left.shape[2] for part in parts)
-    readings, outs, width = parts[0].left.shape[1], parts[0].left.shape[3], parts[0].right.shape[2]
+    tokens = max(part.right.shape[1] for part in parts)
+    readings, outs, width = len(parts[0].left), parts[0].left[0].shape[2], parts[0].right.shape[2]
     paired = float(readings * outs) * tokens * (tokens + readings) + float(tokens) ** 2 * width
     return bool(_SLOWER * paired < float(readings) ** 2 * outs * width)
 
 
-def paired_product(parts: list[Factors], out: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
-    """Return the upper half, at least, of the rows' products with each other, (M, M), in `out`."""
+def paired_strips(parts: list[Factors]) -> Iterator[Strip]:
+    """Yield the rows' products with each other, those of an input at a time, from its own on."""
+    stacked = [(torch.stack(part.left, dim=1), part.right) for part in parts]  # (n, a, t, o)
     starts = [0]
     for part in parts:
-        starts.append(starts[-1] + part.left.shape[0] * part.left.shape[1])
-    for number, part in enumerate(parts):
-        inputs, readings = part.left.shape[:2]
-        for n in range(inputs):
-            rows = out[starts[number] + n * readings :][:readings]
-            for other in range(number, len(parts)):
-                first = n if other == number else 0
-                _fill(part, n, parts[other], first, rows[:, starts[other] : starts[other + 1]], buffer)
-    return out
+        starts.append(starts[-1] + part.rows)
+    for number, (left, right) in enumerate(stacked):
+        for n in range(len(left)):
+            own = starts[number] + n * left.shape[1]
+            strip = left.new_empty((left.shape[1], starts[-1] - own))
+            for k in range(number, len(parts)):
+                first = n if k == number else 0
+                others = stacked[k][0][first:], stacked[k][1][first:]
+                place = starts[k] + first * left.shape[1] - own
+                _fill((left[n], right[n]), others, strip[:, place : starts[k + 1] - own])
+            yield own, strip
 
 
-def _fill(part: Factors, n: int, other: Factors, first: int, out: Any, buffer: torch.Tensor) -> None:
-    """Write the products of input n of a part with the inputs of another, from the first on, (a, all (m, b))."""
-    given = part.left[n].flatten(1)  # (a, t o)
-    inputs, readings, _, outs = other.left.shape
-    tokens, size = part.left.shape[2], readings * given.shape[1]
-    step = max(1, min(buffer.numel(), _ROOM) // max(1, size))
-    for start in range(first, inputs, step):
-        right, left = other.right[start : start + step], other.left[start : start + step]
-        count = len(right)
-        alike = (right @ part.right[n].T).transpose(1, 2)  # (m, t, s)
-        needed = count * size
-        room = buffer[:needed] if needed <= buffer.numel() else buffer.new_empty(needed)
-        moved = torch.bmm(
-            alike[:, None].expand(-1, readings, -1, -1).flatten(0, 1),
-            left.flatten(0, 1),
-            out=room.view(-1, tokens, outs),
-        )  # (m b, t, o)
-        torch.mm(given, moved.view(count * readings, -1).T, out=out[:, start * readings : (start + count) * readings])
+def _fill(one: Pair, others: Pair, out: torch.Tensor) -> None:
+    """Write the products of the rows of an input with those of others, (a, all (m, b))."""
+    given, (left, right) = one[0].flatten(1), others  # (a, t o)
+    inputs, readings, _, outs = left.shape
+    tokens = len(one[1])
+    alike = (right.flatten(0, 1) @ one[1].T).view(inputs, -1, tokens).transpose(1, 2)  # (m, t, s)
+    step = max(1, _ROOM // (readings * given.shape[1]))
+    for start in range(0, inputs, step):
+        some = slice(start, start + step)
+        repeated = alike[some, None].expand(-1, readings, -1, -1).flatten(0, 1)
+        moved = torch.bmm(repeated, left[some].flatten(0, 1))  # (m b, t, o)
+        columns = out[:, start * readings : start * readings + len(moved)]
+        torch.mm(given, moved.view(len(moved), tokens * outs).T, out=columns)

@@ -33,13 +33,14 @@ def _product(found: Factors, tensor: Any) -> torch.Tensor:
     if found.kind == "rows":
         rows: torch.Tensor = found.left.reshape(-1, tensor.numel())
         return rows
-    inputs, outputs, _, _ = found.left.shape
+    left = torch.stack(found.left, dim=1)
+    inputs, outputs, _, _ = left.shape
     if found.kind == "linear":
-        return torch.einsum("nato,nti->naoi", found.left, found.right).reshape(inputs * outputs, -1)
+        return torch.einsum("nato,nti->naoi", left, found.right).reshape(inputs * outputs, -1)
     if found.kind == "transposed":
-        return torch.einsum("nato,nti->naio", found.left, found.right).reshape(inputs * outputs, -1)
-    one_hot = torch.nn.functional.one_hot(found.right + 1, len(tensor) + 1)[..., 1:].to(found.left.dtype)
-    return torch.einsum("nato,ntv->navo", found.left, one_hot).reshape(inputs * outputs, -1)
+        return torch.einsum("nato,nti->naio", left, found.right).reshape(inputs * outputs, -1)
+    one_hot = torch.nn.functional.one_hot(found.right + 1, len(tensor) + 1)[..., 1:].to(left.dtype)
+    return torch.einsum("nato,ntv->navo", left, one_hot).reshape(inputs * outputs, -1)
 
 
 def taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[tuple[int, torch.Tensor]]:

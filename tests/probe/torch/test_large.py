@@ -121,6 +121,38 @@ def test_a_weight_used_twice_and_ragged_uses_are_summed():
     assert not assert_equal_to_dense(Twice(), inputs(6, 4, 3)).by_rows
 
 
+class Routed(torch.nn.Module):
+    """Batches of positive inputs go by one layer, the others by another; all meet a scale, and some a bias of it."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.other = (torch.nn.Linear(3, 4, dtype=torch.float64) for _ in range(2))
+        self.table = torch.nn.Embedding(3, 4, dtype=torch.float64)
+        self.scale = torch.nn.Parameter(torch.rand(4, dtype=torch.float64))
+        self.both = torch.nn.Parameter(torch.rand(4, 4, dtype=torch.float64))
+
+    def forward(self, x):
+        if (x > 0.0).all():
+            return torch.tanh(self.one(x) * self.scale) @ self.both
+        places = torch.arange(len(x)) % 3
+        return torch.tanh(self.other(x) + self.table(places)) * self.scale * self.both[0]
+
+
+def test_what_only_some_batches_use_or_use_in_another_way_is_summed():
+    def batches():
+        yield inputs(4, 3).abs() + 0.1
+        yield inputs(4, 3)
+
+    assert_equal_to_dense(Routed(), estim.Batches(batches))
+    assert_equal_to_dense(Routed(), estim.Batches(lambda: reversed(list(batches()))))
+
+
+@pytest.mark.parametrize("count", [140, 601])
+def test_many_readings_are_multiplied_in_strips(count):
+    assert_equal_to_dense(perceptron(), inputs(count, 3))
+
+
 def test_inputs_that_depend_on_each_other_are_found_and_taken_row_by_row():
     module = perceptron()
     centred = lambda model, x: model[2](torch.tanh(model[0](x - x.mean(0)))) - model(x).mean(0)  # noqa: E731

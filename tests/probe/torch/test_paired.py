@@ -3,27 +3,30 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from estim.probe.torch import paired  # noqa: E402
 from estim.probe.torch.capture import Factors  # noqa: E402
-from estim.probe.torch.paired import paired_product, takes_less  # noqa: E402
+from estim.probe.torch.paired import paired_strips, takes_less  # noqa: E402
 
 
 def factors(count, tokens, *, readings=3, outs=5, width=7, kind="linear", dtype=torch.float64):
     draw = torch.Generator().manual_seed(count)
     left = torch.randn(count, readings, tokens, outs, generator=draw, dtype=dtype)
-    return Factors(kind, left, torch.randn(count, tokens, width, generator=draw, dtype=dtype))
+    return Factors(kind, left.unbind(1), torch.randn(count, tokens, width, generator=draw, dtype=dtype))
 
 
 def rows(part):
-    return torch.einsum("nato,nti->naoi", part.left, part.right).reshape(-1, part.left.shape[3] * part.right.shape[2])
+    return torch.einsum("nato,nti->naoi", torch.stack(part.left, 1), part.right).flatten(0, 1).flatten(1)
 
 
 @pytest.mark.parametrize("room", [0, 40, 10**4])
-def test_products_in_pairs_are_those_of_the_rows(room):
+def test_products_in_pairs_are_those_of_the_rows(room, monkeypatch):
+    monkeypatch.setattr(paired, "_ROOM", room)
     parts = [factors(4, 2), factors(3, 6), factors(1, 1)]  # batches of sentences differ in length
-    out = torch.full((24, 24), torch.nan, dtype=torch.float64).T
-    found = paired_product(parts, out, torch.empty(room, dtype=torch.float64)).triu()
+    found = torch.full((24, 24), torch.nan, dtype=torch.float64)
+    for start, strip in paired_strips(parts):
+        found[start : start + len(strip), start:] = strip
     whole = torch.cat([rows(part) for part in parts])
-    np.testing.assert_allclose(found, (whole @ whole.T).triu(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.triu(), (whole @ whole.T).triu(), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""Gram matrices of the rows of a Jacobian as they add up, block of columns after block, in tensors of torch.
+
+Only the upper half is computed. Blocks are multiplied in their own precision and added up in double precision.
+
+notation: M readings.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from estim.probe.matrix_free.passes import Grams
+from estim.probe.torch.capture import Factors
+from estim.probe.torch.paired import Strip, paired_strips, takes_less
+
+Array = npt.NDArray[np.float64]
+
+#: Rows of the first blocks whose products are formed again in double precision, to see what rounding does.
+_SAMPLE = 48
+#: Times what the sample shows.
+_MARGIN = 3.0
+EPS = float(np.finfo(np.float64).eps)
+#: Rows multiplied at a time, at least and at most: fewer are slower, more do twice what needs doing once.
+_HEIGHTS = (128, 256)
+
+
+class Sums:
+    """Gram matrices of some groups of tensors.
+
+    Blocks, (M, columns), come in a buffer, and so in its precision.
+    """
+
+    def __init__(
+        self, names: list[str], readings: int, buffer: torch.Tensor, transform: Array | None, double: bool
+    ) -> None:
+        self.transform = None if transform is None else torch.as_tensor(transform, device=buffer.device)
+        self.kind = torch.float64 if double or transform is not None else buffer.dtype
+        size = readings if transform is None else len(transform)
+        square = partial(torch.zeros, (size, size), dtype=torch.float64, device=buffer.device)
+        self.totals = {name: square() for name in names}
+        self.pending: dict[str, list[torch.Tensor]] = {name: [] for name in names}
+        self.plain = self.kind == buffer.dtype and transform is None
+        self.width = buffer.numel() // readings
+        self.errors, self.sizes = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        self.by_rows: list[str] = []
+
+    def add(self, group: str, block: torch.Tensor, size: int) -> None:
+        """Add the product of a block of a tensor of that size with itself; small tensors are put together first.
+
+        What is small beside the rest costs nothing in double precision, and may be what is hard to see.
+        """
+        if size < self.width // 2:
+            self.pending[group].append(block.to(torch.float64, copy=True))  # the buffer is filled anew
+            if sum(part.shape[1] for part in self.pending[group]) >= self.width // 2:
+                self._flush(group)
+            return
+        self._multiply(group, block.to(self.kind))
+
+    def takes_pairs(self, factors: list[Factors], size: int) -> bool:
+        """Tell whether the rows of a tensor of that size are better multiplied in pairs of inputs."""
+        return self.plain and size >= self.width // 2 and takes_less(factors)
+
+    def add_pairs(self, group: str, factors: list[Factors]) -> None:
+        """Add the products of the rows of a tensor, from its factors."""
+        few = [_first_rows(factors[0])]
+        exact = self.totals[group].new_zeros((few[0].rows, few[0].rows))
+        for start, product in paired_strips(few):
+            exact[start : start + len(product), start:] = product
+        self._accumulate(group, paired_strips(factors), exact)
+
+    def _flush(self, group: str) -> None:
+        waiting, self.pending[group] = self.pending[group], []
+        if waiting:
+            self._multiply(group, torch.cat(waiting, dim=1))
+
+    def _multiply(self, group: str, block: torch.Tensor) -> None:
+        given = block if self.transform is None else self.transform @ block
+        few = given[:_SAMPLE].double()
+        self._accumulate(group, _strips(given.contiguous()), few @ few.T)
+
+    def _accumulate(self, group: str, strips: Iterator[Strip], exact: torch.Tensor) -> None:
+        """Add strips while they are near the processor, and compare the first products with those in float64."""
+        total, off = self.totals[group], -exact.triu()
+        for start, product in strips:
+            total[start : start + len(product), start:] += product
+            if start < len(off):
+                first = product[: len(off) - start, : len(off) - start].double()
+                off[start : start + len(first), start:] += first.triu()
+        if product.dtype != torch.float64:
+            self.errors[group] += float(torch.linalg.matrix_norm(off + off.triu(1).T))
+            self.sizes[group] += float(exact.trace())
+
+    def finished(self) -> Grams:
+        """Return all, both halves filled in."""
+        for group in self.pending:
+            self._flush(group)
+        found = {group: _mirrored(total).cpu().numpy() for group, total in self.totals.items()}
+        # Sums of many products in double precision have nothing better to be compared with.
+        rounding = {
+            group: 8.0 * EPS + (_MARGIN * self.errors[group] / size if size else 0.0)
+            for group, size in self.sizes.items()
+        }
+        return Grams(found, rounding, tuple(self.by_rows))
+
+
+def _first_rows(part: Factors) -> Factors:
+    """Return the factors of a few inputs in double precision."""
+    count = max(1, _SAMPLE // len(part.left))
+    return Factors(part.kind, tuple(left[:count].double() for left in part.left), part.right[:count].double())
+
+
+def _strips(block: torch.Tensor) -> Iterator[Strip]:
+    """Yield a block times its transpose, some rows at a time, from the diagonal on.
+
+    torch has no product that knows of the symmetry; BLAS in SciPy has one, but its threads and torch's would wait for
+    each other on every block.
+    """
+    height = _height(len(block))
+    room = block.new_empty(height * len(block))
+    for start in range(0, len(block), height):
+        rows, columns = block[start : start + height], block[start:]
+        out = room[: len(rows) * len(columns)].view(len(rows), len(columns))
+        yield start, torch.mm(rows, columns.T, out=out)
+
+
+def _height(rows: int) -> int:
+    """Return how many rows are multiplied at a time."""
+    return min(max(_HEIGHTS[0], rows // 8), _HEIGHTS[1])
+
+
+def _mirrored(upper: torch.Tensor) -> torch.Tensor:
+    """Fill in the lower half of a matrix, in place: there may be many."""
+    height = _height(len(upper))
+    for start in range(0, len(upper), height):
+        strip = upper[start : start + height, start:]
+        corner = strip[:, : len(strip)].triu()
+        strip[:, : len(strip)] = corner + corner.triu(1).T
+        upper[start + len(strip) :, start : start + len(strip)] = strip[:, len(strip) :].T
+    return upper
