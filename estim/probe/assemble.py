@@ -10,6 +10,7 @@ import numpy.typing as npt
 from estim.probe.arguments import real_number, reals
 from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.condensed import condense
+from estim.probe.directions.factored import joined
 from estim.probe.directions.floors import standard_errors
 from estim.probe.directions.noise import Whitening, noise_of
 from estim.probe.directions.proven import exact_null_space, gauge_rows, without

@@ -111,8 +111,10 @@ def complement(rows: Array) -> Array:
     from scipy.linalg import lapack
 
     rank, size = rows.shape
-    if not rank or rank == size:
-        return np.eye(size)[rank:]
+    if rank == size:
+        return np.zeros((0, size))
+    if not rank:
+        return np.eye(size)
     order, reflections, factors, _ = _reflections(rows.T)
     rest = np.zeros((size, size - rank), order="F")
     rest[np.arange(rank, size), np.arange(size - rank)] = 1.0
