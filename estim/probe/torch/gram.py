@@ -29,6 +29,9 @@ Array = npt.NDArray[np.float64]
 #: Columns of J, (M, columns), and what returns their places in the tensor.
 Block = tuple[torch.Tensor, Callable[[], torch.Tensor]]
 
+#: Columns of a block made from factors, at most: more make its product no faster.
+_COLUMNS = 12288
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -126,7 +129,7 @@ def _blocks_of(
 
 def _buffer(subject: Subject, layout: Layout) -> torch.Tensor:
     tensor = subject.parameters.tensors[0]
-    columns = max(1, layout.block // (layout.readings * tensor.element_size()))
+    columns = max(1, min(_COLUMNS, layout.block // (layout.readings * tensor.element_size())))
     return torch.empty(columns * layout.readings, dtype=tensor.dtype, device=tensor.device)
 
 

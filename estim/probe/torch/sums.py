@@ -23,8 +23,9 @@ _SAMPLE = 48
 #: Times what the sample shows.
 _MARGIN = 3.0
 EPS = float(np.finfo(np.float64).eps)
-#: Rows multiplied at a time, at least and at most: fewer are slower, more do twice what needs doing once.
-_HEIGHTS = (128, 256)
+#: Rows multiplied at a time, and of the square on the diagonal: fewer are slower, more do twice what is needed once.
+_ROWS = 256
+_CORNER = 128
 
 
 class Sums:
@@ -113,29 +114,26 @@ def _first_rows(part: Factors) -> Factors:
 
 
 def _strips(block: torch.Tensor) -> Iterator[Strip]:
-    """Yield a block times its transpose, some rows at a time, from the diagonal on.
+    """Yield a block times its transpose, some rows at a time, from the diagonal on; what is below it is left open.
 
     torch has no product that knows of the symmetry; BLAS in SciPy has one, but its threads and torch's would wait for
     each other on every block.
     """
-    height = _height(len(block))
-    room = block.new_empty(height * len(block))
-    for start in range(0, len(block), height):
-        rows, columns = block[start : start + height], block[start:]
-        out = room[: len(rows) * len(columns)].view(len(rows), len(columns))
-        yield start, torch.mm(rows, columns.T, out=out)
-
-
-def _height(rows: int) -> int:
-    """Return how many rows are multiplied at a time."""
-    return min(max(_HEIGHTS[0], rows // 8), _HEIGHTS[1])
+    room = block.new_zeros(_ROWS * len(block))
+    for start in range(0, len(block), _ROWS):
+        rows, columns = block[start : start + _ROWS], block[start:]
+        height = len(rows)
+        out = room[: height * len(columns)].view(height, len(columns))
+        torch.mm(rows, columns[height:].T, out=out[:, height:])
+        for k in range(0, height, _CORNER):
+            torch.mm(rows[k : k + _CORNER], rows[k:].T, out=out[k : k + _CORNER, k:height])
+        yield start, out
 
 
 def _mirrored(upper: torch.Tensor) -> torch.Tensor:
     """Fill in the lower half of a matrix, in place: there may be many."""
-    height = _height(len(upper))
-    for start in range(0, len(upper), height):
-        strip = upper[start : start + height, start:]
+    for start in range(0, len(upper), _ROWS):
+        strip = upper[start : start + _ROWS, start:]
         corner = strip[:, : len(strip)].triu()
         strip[:, : len(strip)] = corner + corner.triu(1).T
         upper[start + len(strip) :, start : start + len(strip)] = strip[:, len(strip) :].T
