@@ -30,6 +30,8 @@ def svd(matrix: Array) -> Decomposition:
     """Decompose a matrix of whatever rank and overwrite it; numpy's own needs room for three more of it."""
     from scipy.linalg import lapack
 
+    if not matrix.size:
+        return Decomposition(np.zeros((len(matrix), 0)), np.zeros(0), np.zeros((0, matrix.shape[1])))
     # LAPACK keeps columns together: what numpy keeps by rows is the transpose there.
     turned = not matrix.flags.f_contiguous
     given = np.asfortranarray(matrix.T if turned else matrix)

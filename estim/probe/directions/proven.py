@@ -84,10 +84,20 @@ def gauge_within(scaled: Array, member: npt.NDArray[np.bool_], scale: Array) -> 
     return _span(inside(scaled, member, 1e-8)[:, member] / scale[member]) if len(scaled) else scaled[:, member]
 
 
-def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float) -> Array:
-    """Return orthonormal rows spanning the part of a subspace, of such rows, that touches the members alone."""
+def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float, beside: Array | None = None) -> Array:
+    """Return orthonormal rows spanning the part of a subspace, of such rows, that touches the members alone.
+
+    `beside`, orthonormal rows that span the orthogonal complement, save work where they are fewer: by the CS
+    decomposition the members' part of these is as small as the others' part of `rows`.
+    """
     if members.all() or not len(rows):
         return rows
+    if beside is not None and len(beside) < len(rows):
+        _, values, right = svd(beside[:, members])
+        alone = complement(right[values > tolerance])
+        found = -product(product(alone, beside[:, members].T), beside)
+        found[:, members] += alone
+        return found
     others = rows[:, ~members]
     left, outside, _ = svd(others)
     left = np.concatenate([left, complement(left.T).T], axis=1)

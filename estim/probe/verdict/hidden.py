@@ -33,7 +33,7 @@ def unseen_of(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Arr
     doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
     tolerance = max(INSIDE, min(doubt, _MOST_DOUBT))
     gauge = inside(orthonormal(rows_of(found, "gauge") * found.scale), members, INSIDE)
-    within = inside(rows, members, tolerance)
+    within = inside(rows, members, tolerance, found.scaled_directions[:resolved])
     free = without(within, gauge) if len(within) > len(gauge) else within[:0]
     proven = inside(orthonormal(rows_of(found, "null", "gauge") * found.scale), members, INSIDE)
     return free / found.scale, min(len(free), len(proven) - len(gauge))

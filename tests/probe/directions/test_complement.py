@@ -8,7 +8,7 @@ import pytest
 
 import estim
 from estim.probe.directions.graded_svd import complement, orthonormal
-from estim.probe.directions.proven import without
+from estim.probe.directions.proven import inside, without
 from estim.probe.words import combinations
 
 
@@ -55,6 +55,20 @@ def test_without_a_part_of_a_subspace_the_rest_is_left() -> None:
     np.testing.assert_allclose(left @ left.T, np.eye(4), atol=1e-14)
     np.testing.assert_allclose(left @ removed.T, 0.0, atol=1e-15)
     np.testing.assert_allclose(left @ rows.T @ rows, left, atol=1e-14)
+
+
+@pytest.mark.parametrize("both", [0, 1, 3])
+def test_what_touches_a_group_alone_is_the_same_by_the_complement(both: int) -> None:
+    """Seen are one direction of the others alone, and some of all: these hide from five members all but 5 - both."""
+    members = np.arange(12) < 5
+    seen = np.random.default_rng(both).normal(size=(1 + both, 12))
+    seen[0, members] = 0.0
+    seen = orthonormal(seen)
+    rest = complement(seen)
+    plain, found = inside(rest, members, 1e-9), inside(rest, members, 1e-9, seen)
+    assert len(found) == len(plain) == 5 - both
+    np.testing.assert_allclose(found.T @ found, plain.T @ plain, atol=1e-13)
+    np.testing.assert_allclose(found[:, ~members], 0.0, atol=1e-14)
 
 
 def test_nothing_and_everything_have_complements() -> None:
