@@ -47,7 +47,7 @@ def assemble(
     """Return the record; ``certified`` directions, when given, take the place of those that float64 resolves."""
     jacobian, parameters = probed.jacobian, probed.jacobian.shape[1]
     noise = noise_of(probed, sigma, repeats, repeat_correlation)
-    error = _with_tolerance(jacobian, probed.take_error(), rtol, atol)
+    error = with_tolerance(jacobian, probed.take_error(), rtol, atol)
     change = _smallest_change(smallest_change, parameters)
     condensed = condense(jacobian, error, noise)
     norms = condensed.column_norms()
@@ -136,7 +136,8 @@ def _comparable(norms: Array) -> Array:
     return np.where(usable, norms, np.median(norms[usable]) if usable.any() else 1.0)
 
 
-def _with_tolerance(jacobian: Array, error: Array | None, rtol: float | None, atol: float | None) -> Array | None:
+def with_tolerance(jacobian: Array, error: Array | None, rtol: float | None, atol: float | None) -> Array | None:
+    """Return the error of a Jacobian's entries, what a user knows of it included."""
     if rtol is None and atol is None:
         return error
     for name, value in (("rtol", rtol), ("atol", atol)):

@@ -1,5 +1,7 @@
 """What is proven not to be seen: gauge and null space."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,26 +21,35 @@ def gauge_rows(jacobian: Array, error: Array | None, tangents: Array | None, sym
     parameters = jacobian.shape[1]
     columns = [np.zeros((parameters, 0))] if tangents is None else [tangents]
     if symmetry is not None:
-        declared = reals(symmetry, "symmetry")
-        declared = declared[:, None] if declared.ndim == 1 else declared
-        if declared.ndim != 2 or len(declared) != parameters or not np.isfinite(declared).all():
-            msg = f"symmetry must be finite, of shape ({parameters}, symmetries); got shape {declared.shape}"
-            raise ValueError(msg)
+        declared = declared_symmetries(symmetry, parameters)
         for start in range(0, len(jacobian), _ROWS):
             part = slice(start, start + _ROWS)
-            _require_still(jacobian[part], None if error is None else error[part], declared, start)
+            numbers = range(start, len(jacobian))
+            require_still(jacobian[part], None if error is None else error[part], declared, numbers)
         columns.append(declared)
     return _span(np.concatenate(columns, axis=1).T)
 
 
-def _require_still(jacobian: Array, error: Array | None, declared: Array, start: int) -> None:
-    """Refuse a symmetry that moves readings, the first of them number `start`, by more than their error."""
+def declared_symmetries(symmetry: npt.ArrayLike, parameters: int) -> Array:
+    """Return tangents that a user declares, (parameters, symmetries); raises ValueError when they do not fit."""
+    declared = reals(symmetry, "symmetry")
+    declared = declared[:, None] if declared.ndim == 1 else declared
+    if declared.ndim != 2 or len(declared) != parameters or not np.isfinite(declared).all():
+        msg = f"symmetry must be finite, of shape ({parameters}, symmetries); got shape {declared.shape}"
+        raise ValueError(msg)
+    return declared
+
+
+def require_still(
+    jacobian: Array, error: Array | None, declared: Array, numbers: Sequence[int] | npt.NDArray[np.int64]
+) -> None:
+    """Refuse a symmetry that moves readings of some numbers by more than their error."""
     moved, size = np.abs(product(jacobian, declared)), np.abs(declared)
     reach = product(np.abs(jacobian), size)
     allowed = len(declared) * EPS * reach + (EPS * reach if error is None else product(error, size))
     if (moved > allowed).any():
         row, k = (int(i) for i in np.argwhere(moved > allowed)[0])
-        msg = f"symmetry {k} is none: a unit step along it moves reading {start + row} by {moved[row, k]:.3g}"
+        msg = f"symmetry {k} is none: a unit step along it moves reading {numbers[row]} by {moved[row, k]:.3g}"
         raise ValueError(msg)
 
 

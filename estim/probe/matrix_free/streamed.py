@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.assemble import assemble
+from estim.probe.assemble import assemble, with_tolerance
 from estim.probe.directions.noise import Whitening
+from estim.probe.directions.proven import declared_symmetries, require_still
 from estim.probe.matrix_free.passes import progress_bar
 from estim.probe.model.parameters import Parameters
 from estim.probe.model.probed import Probed
@@ -57,6 +58,9 @@ def streamed_sensitivity(
     progress: bool,
     repeats: int,
     repeat_correlation: float,
+    symmetry: npt.ArrayLike | None,
+    rtol: float | None,
+    atol: float | None,
     **options: Any,
 ) -> Sensitivity:
     """Return the record.
@@ -65,7 +69,7 @@ def streamed_sensitivity(
     ----------
     stream : Stream
     vector : Parameters
-    sigma, repeats, repeat_correlation, progress
+    sigma, repeats, repeat_correlation, symmetry, rtol, atol, progress
         As for `estim.sensitivity`.
     noise : Whitening
         Of the M readings that are left, as they come, every one of them with noise.
@@ -79,12 +83,27 @@ def streamed_sensitivity(
     Raises
     ------
     ValueError
-        When sigma is a covariance, or a derivative is not finite: the message names the reading.
+        When sigma is a covariance, a derivative is not finite, or a symmetry moves a reading: the message names it.
     """
     if noise.forward is not None:
         msg = "sigma must be a number or one for each reading where the Jacobian is too large to hold; got a covariance"
         raise ValueError(msg)
-    triangle, slack = _condensed(stream, vector.names, noise.scale, progress)
+    still = None if symmetry is None else declared_symmetries(symmetry, len(vector.names))
+
+    places = stream.places[stream.kept]
+
+    def jacobians() -> Iterator[tuple[Array, Array]]:
+        """Yield J of one part after the other with its error, checked."""
+        start = 0
+        for jacobian, own in stream.jacobians():
+            _require_finite(jacobian, stream, start, vector.names)
+            error = np.asarray(with_tolerance(jacobian, own, rtol, atol))
+            if still is not None:
+                require_still(jacobian, error, still, places[start : start + len(jacobian)])
+            start += len(jacobian)
+            yield jacobian, error
+
+    triangle, slack = _condensed(jacobians(), len(vector.names), noise.scale, progress)
     error = np.zeros_like(triangle)
     error[0] = slack  # what counts of an error is the norm of each column
     left_out = np.sort(stream.places[~stream.kept])
@@ -98,14 +117,16 @@ def streamed_sensitivity(
         groups=vector.groups,
         inputs=np.zeros(len(triangle), dtype=np.int64),
         derivative=derivative,
-        tangents=None,
+        tangents=still,  # held against each reading above: of the triangle only the norms of errors are known
         exact=None,
         notes=(*vector.notes, *notes(), *(said if len(left_out) else ()), _NOTE),
         kept=np.arange(len(triangle)),
         total=len(triangle),
         bank_size=stream.count,
     )
-    found = assemble(probed, 1.0, repeats=1, repeat_correlation=0.0, **options)
+    found = assemble(
+        probed, 1.0, repeats=1, repeat_correlation=0.0, symmetry=None, rtol=None, atol=None, **options
+    )  # fmt: skip
     order = np.argsort(stream.places[stream.kept])
     readout = _left_vectors(stream, noise.scale, found, progress)[order]
     carriers = np.full((len(found.carriers), min(_CARRIERS, len(order))), -1, dtype=np.int64)
@@ -135,14 +156,15 @@ def _largest(sizes: Array, count: int) -> npt.NDArray[np.int64]:
 _NOTE = "the Jacobian was gone through part by part: QR of one after the other"
 
 
-def _condensed(stream: Stream, names: tuple[str, ...], scale: Array, progress: bool) -> tuple[Array, Array]:
+def _condensed(
+    jacobians: Iterator[tuple[Array, Array]], size: int, scale: Array, progress: bool
+) -> tuple[Array, Array]:
     """Return R, (P, P) or shorter, and a bound on the norm of the error of each column of W."""
-    size, start, steps = len(names), 0, 1
+    start, steps = 0, 1
     triangle, squares = np.zeros((0, size)), np.zeros(size)
     held = [triangle]
     with progress_bar(len(scale), progress, "reading") as bar:
-        for jacobian, error in stream.jacobians():
-            _require_finite(jacobian, stream, start, names)
+        for jacobian, error in jacobians:
             weights = scale[start : start + len(jacobian), None]
             squares += np.square(weights * error).sum(axis=0)
             held.append(weights * jacobian)

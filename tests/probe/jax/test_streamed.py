@@ -143,3 +143,23 @@ def test_a_covariance_is_refused_and_a_derivative_that_is_not_finite_named(doubl
     root = lambda p, x: p["a"] * x + jnp.sqrt(p["b"][0] * x)  # noqa: E731
     with pytest.raises(ValueError, match=r"^derivatives must be finite; that by a of reading 0 \(input 0\) is"):
         estim.sensitivity(root, np.arange(1.0, 4.0), 0.1, params=params)
+
+
+def test_tolerances_and_symmetries_are_of_the_readings(double, monkeypatch):
+    params = {"s": jnp.asarray(1.7), "w": jnp.asarray([0.3, -0.2, 0.5])}
+    model = lambda p, x: jnp.tanh(x @ p["w"] * p["s"])  # noqa: E731
+    bank, tangent = inputs(300), np.array([1.7, -0.3, 0.2, -0.5])
+    sigma = np.linspace(0.01, 0.02, 300)
+    whole, found = both(monkeypatch, model, bank, sigma, params, symmetry=tangent, atol=1e-3, rtol=1e-4)
+    assert found.status == whole.status
+    assert found.status[-1] is estim.Status.GAUGE
+    np.testing.assert_allclose(found.resolution, whole.resolution, rtol=1e-6)
+    np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-6)
+    for refused in ({"symmetry": [1.0, 0.0, 0.0, 0.0]}, {"symmetry": np.ones(3)}, {"atol": -1.0}):
+        said = []
+        for entries in (10**9, 0):
+            monkeypatch.setattr(large, "ENTRIES", entries)
+            with pytest.raises(ValueError, match=r"^(symmetry|atol) ") as error:
+                estim.sensitivity(model, bank, sigma, params=params, **refused)
+            said.append(str(error.value))
+        assert said[0] == said[1]
