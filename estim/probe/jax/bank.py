@@ -10,6 +10,7 @@ import numpy.typing as npt
 from estim.probe.jax.pieces import Part, Parts, is_array, selected
 from estim.probe.jax.precision import precision, rounding
 from estim.probe.jax.readings import Function, coarsest_of, require_kept, require_smooth
+from estim.probe.jax.slopes import line_of
 from estim.probe.model.batches import Batches
 from estim.probe.model.calls import refusal, require_inputs, spread
 from estim.probe.model.readings import (
@@ -117,6 +118,7 @@ def _apart(function: Function, batch: Any, output: Any) -> int:
     """Return the number of inputs of a batch, if these read alone, and in other places, as in the whole of it; else 0.
 
     Both halves are read backwards: what draws random numbers gives the first inputs the same, however many there are.
+    They must read so at other parameters, too: of a mean over the batch with a weight of zero only derivatives tell.
     """
     if not hasattr(output, "ndim") or not output.ndim:
         return 0
@@ -124,7 +126,19 @@ def _apart(function: Function, batch: Any, output: Any) -> int:
     arrays = [leaf for leaf in jax.tree_util.tree_leaves(batch) if is_array(leaf)]
     if not arrays or any(leaf.ndim == 0 or len(leaf) != count for leaf in arrays):
         return 0
-    whole = _long(output)
+    leaves = list(function.tree.leaves)
+    try:
+        moved = line_of(function.tree)[1](0.0)
+        elsewhere = function.called(moved, batch)
+    except Exception:  # not at those parameters
+        return 0
+    alike = _alike(function, leaves, batch, output) and _alike(function, moved, batch, elsewhere)
+    return count if alike else 0
+
+
+def _alike(function: Function, leaves: list[Any], batch: Any, output: Any) -> bool:
+    """Tell whether inputs of a batch read alone, and in other places, as in the whole of it, at some leaves."""
+    count, whole = len(output), _long(output)
     slack = _SLACK * rounding(output.dtype) ** 0.75 * np.abs(whole[np.isfinite(whole)]).max(initial=0.0)
     backwards, half = np.arange(count)[::-1], count // 2
     singles = {0, half, count - 1}
@@ -132,16 +146,16 @@ def _apart(function: Function, batch: Any, output: Any) -> int:
         if not len(some):
             continue
         try:
-            alone = function.called(list(function.tree.leaves), selected(batch, some))
+            alone = function.called(leaves, selected(batch, some))
         except Exception:
-            return 0
+            return False
         if np.shape(alone) != whole[some].shape:
-            return 0
+            return False
         with np.errstate(invalid="ignore"):  # of infinities
             off = np.abs(_long(alone) - whole[some])
         if (np.nan_to_num(off) > slack).any():
-            return 0
-    return count
+            return False
+    return True
 
 
 def _long(output: Any) -> npt.NDArray[Any]:

@@ -52,6 +52,15 @@ def require_derivative(function: Function, parts: Parts, eps: float) -> None:
     hold(twin.tree, readings, pulled, eps if twin is function else EPS)
 
 
+def line_of(tree: Tree) -> tuple[Array, Callable[[float], list[Any]]]:
+    """Return a direction that moves all parameters, (P,), and the leaves moved along it by `AWAY` and a step."""
+    squares = [float(jnp.square(leaf.astype(jnp.float32)).mean()) if leaf.size else 0.0 for leaf in tree.leaves]
+    direction = generic_signs(tree.size) * np.repeat(sizes_of_steps(squares), tree.sizes)
+    pairs = zip(tree.leaves, np.split(direction, np.cumsum(tree.sizes)[:-1]), strict=True)
+    steps = [jnp.asarray(part.reshape(leaf.shape), leaf.dtype) for leaf, part in pairs]
+    return direction, lambda step: [leaf + (AWAY + step) * one for leaf, one in zip(tree.leaves, steps, strict=True)]
+
+
 def hold(
     tree: Tree, readings: Callable[[list[Any]], Array], pulled: Callable[[list[Any], Array], Array], eps: float
 ) -> None:
@@ -72,14 +81,7 @@ def hold(
         When they contradict each other.
     """
     with precision(tree.double):
-        squares = [float(jnp.square(leaf.astype(jnp.float32)).mean()) if leaf.size else 0.0 for leaf in tree.leaves]
-        direction = generic_signs(tree.size) * np.repeat(sizes_of_steps(squares), tree.sizes)
-        parts_of_it = np.split(direction, np.cumsum(tree.sizes)[:-1])
-        pairs = list(zip(tree.leaves, parts_of_it, strict=True))
-        steps = [jnp.asarray(part.reshape(leaf.shape), leaf.dtype) for leaf, part in pairs]
-
-        def moved(step: float) -> list[Any]:
-            return [leaf + (AWAY + step) * one for leaf, one in zip(tree.leaves, steps, strict=True)]
+        direction, moved = line_of(tree)
 
         def at(step: float) -> Array:
             try:

@@ -17,6 +17,7 @@ from estim.probe.jax.pieces import Parts, all_pieces
 from estim.probe.jax.precision import precision, raised, rounding
 from estim.probe.jax.products import INPUTS, Products
 from estim.probe.jax.readings import Function
+from estim.probe.jax.slopes import require_derivative
 from estim.probe.jax.twin import in_float64
 from estim.probe.model.readings import complex_note
 from estim.probe.two_models.pair import Pair, require_finite, third_margin, whole_change, worst_margin
@@ -37,7 +38,8 @@ def pair_of_large(model: Callable[..., Any], before: Any, after: Any, bank: Any,
     Raises
     ------
     TypeError, ValueError
-        When they do not fit each other, or are the same, or the model cannot be read or differentiated.
+        When they do not fit each other, or are the same, or the model cannot be read or differentiated, or has other
+        derivatives than JAX takes of it.
     """
     tree = read_tree(before)
     require_finite_leaves(tree)
@@ -49,6 +51,7 @@ def pair_of_large(model: Callable[..., Any], before: Any, after: Any, bank: Any,
     function = Function(model, tree, by_input=True)
     read = read_parts(function, bank, False)
     line, eps = _Line(function, read.parts, np.argsort(read.places)), max(rounding(tree.coarsest), read.rounding)
+    require_derivative(function, read.parts, eps)
     start = np.concatenate([part.readings for part in read.parts.known])[line.order]
     noise = noisy(sigma, len(start))
     changed, expected = line.at(end) - start, line.derivative(delta)

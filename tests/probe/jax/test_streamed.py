@@ -163,3 +163,16 @@ def test_tolerances_and_symmetries_are_of_the_readings(double, monkeypatch):
                 estim.sensitivity(model, bank, sigma, params=params, **refused)
             said.append(str(error.value))
         assert said[0] == said[1]
+
+
+def test_inputs_that_only_derivatives_show_to_depend_on_each_other(double, monkeypatch):
+    # As a normalisation over the batch whose weight starts at zero.
+    params = {"gain": jnp.zeros(()), **arrays(perceptron_weights())}
+    model = lambda p, x: PERCEPTRON(p, x) + p["gain"] * x.mean(axis=0)[:2]  # noqa: E731
+    truth = np.linalg.svd(whole_jacobian(model, params, inputs(200)) / 0.1, compute_uv=False)
+    whole, found = both(monkeypatch, model, inputs(200), 0.1, params)
+    alike(found, whole)
+    monkeypatch.setattr(large, "DENSE", 0)
+    np.testing.assert_allclose(
+        estim.sensitivity(model, inputs(200), 0.1, params=params).singular_values[:10], truth[:10]
+    )

@@ -135,3 +135,22 @@ def test_a_model_of_many_parameters_is_judged_without_a_jacobian():
     hidden = np.tanh(bank.astype(float) @ np.asarray(before["in"], dtype=float))
     moved = hidden @ (np.asarray(after["out"], dtype=float) - np.asarray(before["out"], dtype=float))
     np.testing.assert_allclose([found.predicted, found.actual], np.linalg.norm(moved) / 0.01, rtol=1e-3)
+
+
+def test_inputs_that_depend_on_each_other_only_after_the_change(double, huge):
+    model = lambda p, x: PERCEPTRON(p, x) + p["gain"] * x.mean(axis=0)[:2]  # noqa: E731
+    one, two = pair()
+    before, after, bank = {"gain": jnp.zeros(()), **one}, {"gain": jnp.ones(()), **two}, inputs(100)
+    truth = estim.judge_models(before, after, bank, 0.1, model=model)
+    huge()
+    found = estim.judge_models(before, after, bank, 0.1, model=model)
+    np.testing.assert_allclose([found.predicted, found.actual], [truth.predicted, truth.actual], rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_derivative_that_is_none_of_the_model_is_refused(huge, dtype):
+    stopped = lambda p, x: jax.lax.stop_gradient(jnp.tanh(x @ p["first"]["weight"])) @ p["second"]["weight"]  # noqa: E731
+    before, after = pair(dtype)
+    huge()
+    with pytest.raises(ValueError, match=r"^the derivative that JAX takes must be that of the model; "):
+        estim.judge_models(before, after, inputs(20).astype(dtype), 0.1, model=stopped)
