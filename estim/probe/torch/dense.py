@@ -13,6 +13,7 @@ from estim.probe.derivatives.rounding import MOVED, generic_signs
 from estim.probe.torch.bank import Bank, in_parts
 from estim.probe.torch.readings import Subject, explained
 from estim.probe.torch.rows import rows_of
+from estim.probe.torch.slopes import line_of
 
 Array = npt.NDArray[np.float64]
 
@@ -32,9 +33,23 @@ def jacobian_of(subject: Subject, batch: Any, where: str = "") -> tuple[Array, A
         whole = subject.values(batch, where)
         # A reading that is NaN makes the gradients of its neighbours NaN, too: 0 times NaN.
         parts = list(in_parts(batch, _INPUTS if whole.isfinite().all() else 1))
-        if len(parts) > 1 and not apart([subject.values(part, where) for part in parts], whole):
+        if len(parts) > 1 and not independent(subject, parts, batch, whole, where):
             parts = [batch]
     return _numpy(whole), np.concatenate([_rows(subject, subject.readings(part, where), where) for part in parts])
+
+
+def independent(subject: Subject, parts: list[Any], batch: Any, whole: torch.Tensor, where: str) -> bool:
+    """Tell whether inputs read in parts of a batch as in the whole of it, whose readings are given.
+
+    They must at other parameters, too: of a mean over the batch with a weight of zero only derivatives tell.
+    """
+    if not apart([subject.values(part, where) for part in parts], whole):
+        return False
+    with line_of(subject)[1](0.0):
+        try:
+            return apart([subject.values(part) for part in parts], subject.values(batch))
+        except (TypeError, ValueError):  # not at those parameters
+            return False
 
 
 def apart(parts: list[torch.Tensor], whole: torch.Tensor) -> bool:

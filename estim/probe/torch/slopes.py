@@ -1,7 +1,7 @@
 """The gradients of a module held against differences of its readings: see `matrix_free.slopes`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,19 +22,7 @@ def require_derivative(subject: Subject, part: Any) -> None:
     ValueError
         When they are not those of the readings, or torch cannot take them.
     """
-    tensors = subject.parameters.tensors
-    held = [tensor.detach().clone() for tensor in tensors]
-    steps = _steps(subject, held)
-
-    @contextmanager
-    def moved(step: float) -> Iterator[None]:
-        try:
-            for tensor, value, one in zip(tensors, held, steps, strict=True):
-                tensor.data.copy_(value).add_(one, alpha=AWAY + step)
-            yield
-        finally:
-            for tensor, value in zip(tensors, held, strict=True):
-                tensor.data.copy_(value)
+    steps, moved = line_of(subject)
 
     def at(step: float) -> Array:
         with moved(step), torch.no_grad():
@@ -55,10 +43,29 @@ def require_derivative(subject: Subject, part: Any) -> None:
         del readings
     require_slopes(
         at, start, np.array([said for said, _ in terms]), np.array([typical for _, typical in terms]),
-        eps=torch.finfo(tensors[0].dtype).eps,
+        eps=torch.finfo(subject.parameters.tensors[0].dtype).eps,
         library="torch (a detach, a hook, a backward of its own, or a rounding that gradients pass through? "
         "requires_grad_(False) leaves out what is detached on purpose)",
     )  # fmt: skip
+
+
+def line_of(subject: Subject) -> tuple[list[torch.Tensor], Callable[[float], AbstractContextManager[None]]]:
+    """Return a direction that moves all parameters, and a block in which they are moved along it, `AWAY` and a step."""
+    tensors = subject.parameters.tensors
+    held = [tensor.detach().clone() for tensor in tensors]
+    steps = _steps(subject, held)
+
+    @contextmanager
+    def moved(step: float) -> Iterator[None]:
+        try:
+            for tensor, value, one in zip(tensors, held, steps, strict=True):
+                tensor.data.copy_(value).add_(one, alpha=AWAY + step)
+            yield
+        finally:
+            for tensor, value in zip(tensors, held, strict=True):
+                tensor.data.copy_(value)
+
+    return steps, moved
 
 
 def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -14,7 +14,7 @@ from estim.probe.matrix_free.cost import available
 from estim.probe.matrix_free.way import Way, way_of
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.torch.bank import Bank, in_parts, length, mapped
-from estim.probe.torch.dense import apart, batches_of
+from estim.probe.torch.dense import apart, batches_of, independent
 from estim.probe.torch.gram import Layout
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.uses import uses_of
@@ -101,9 +101,9 @@ def _separable(subject: Subject, batch: Any, whole: torch.Tensor, where: str) ->
     """Tell whether parts of a batch, and an input alone, read as in the whole of it."""
     size = min(INPUTS, -(-len(whole) // 2))
     with torch.no_grad():
-        parts = [subject.values(part, where) for part in in_parts(batch, size)]
         first = subject.values(next(in_parts(batch, 1)), where)
-    return apart(parts, whole) and apart([first], whole[:1])
+        parts = list(in_parts(batch, size))
+        return apart([first], whole[:1]) and independent(subject, parts, batch, whole, where)
 
 
 def _finite_inputs(whole: torch.Tensor, finite: torch.Tensor, batch: Any, where: str, omit: bool) -> torch.Tensor:

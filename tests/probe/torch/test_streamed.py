@@ -52,3 +52,28 @@ def test_inputs_left_out_are_listed(monkeypatch):
     assert found.left_out.tolist() == whole.left_out.tolist() == [14, 15]
     assert "2 of 80 readings are not finite and were left out" in found.notes
     np.testing.assert_allclose(found.singular_values, whole.singular_values, rtol=1e-9)
+
+
+class _WithMean(torch.nn.Module):
+    """Adds a mean over the batch, as a normalisation does, with a weight that starts at zero."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.gain = inner, torch.nn.Parameter(torch.zeros((), dtype=torch.float64))
+
+    def forward(self, bank):
+        return self.inner(bank) + self.gain * bank.mean(dim=0)[:2]
+
+
+def test_inputs_that_only_derivatives_show_to_depend_on_each_other(monkeypatch):
+    module, bank = _WithMean(perceptron((3, 5, 2))), inputs(100, 3)
+    given = {name: tensor.detach() for name, tensor in module.named_parameters()}
+    found = torch.func.jacrev(lambda some: torch.func.functional_call(module, some, (bank,)).reshape(-1))(given)
+    jacobian = torch.cat([part.reshape(200, -1) for part in found.values()], dim=1).numpy()
+    truth, before = np.linalg.svd(jacobian / 0.1, compute_uv=False), everything(module)
+    for argument, value in (("CHECKED", 32), ("ENTRIES", 100), ("DENSE", 0)):
+        monkeypatch.setattr(module_sensitivity, argument, value)
+        found = estim.sensitivity(module, bank, 0.1)
+        count = found.resolved
+        np.testing.assert_allclose(found.singular_values[:count], truth[:count], rtol=1e-8)
+    assert everything(module) == before
