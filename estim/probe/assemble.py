@@ -53,7 +53,9 @@ def assemble(
     norms = condensed.column_norms()
     gauge = gauge_rows(jacobian, error, probed.tangents, symmetry)
     del error
-    null = np.zeros((0, parameters)) if probed.exact is None else without(exact_null_space(probed.exact), gauge)
+    null = np.zeros((0, parameters))
+    if probed.exact is not None:
+        null = without(exact_null_space(probed.exact, condensed.scale()), gauge)
     proven = np.concatenate([null, gauge])
     alone = groups_alone(condensed, probed.groups, gauge)
     held = [condensed]
@@ -101,7 +103,7 @@ def assemble(
         relative_norm=probed.relative_norm,
         derivative=probed.derivative,
         smallest_change=change,
-        unseen=combinations(blind, probed.names, _comparable(norms), MOST_PHRASES, joined(seen, gauge)),
+        unseen=_unseen(found, blind, gauge, probed.names, norms, proven=len(proven) > 0),
         identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
         notes=(*probed.notes, *_vague(found), *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
         noise=noise_phrase(sigma, repeats),
@@ -187,6 +189,18 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
         rows = values[known:, None] * found.scaled_directions[known : found.rank] * (found.scale * change)
         seen = known + int(np.count_nonzero(np.linalg.svd(rows, compute_uv=False) >= 1.0)) if len(rows) else known
     return [Status.SEEN] * seen + [Status.WEAK] * (found.rank - seen)
+
+
+def _unseen(
+    found: Directions, blind: Array, gauge: Array, names: tuple[str, ...], norms: Array, *, proven: bool
+) -> tuple[str, ...]:
+    """Put in words what is not seen, `blind` and gauge left out; `proven` where some of that is."""
+    seen = found.directions[: found.rank]
+    if not proven and found.rank < len(names):
+        # In parameters of equal effect: in unit vectors the small entry of a strong parameter can be rounding.
+        blind = found.scaled_directions[found.rank :] / found.scale
+        seen = found.scaled_directions[: found.rank] * found.scale
+    return combinations(blind, names, _comparable(norms), MOST_PHRASES, joined(seen, gauge))
 
 
 def _identifiable(found: Directions, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from estim.probe.arguments import reals
 from estim.probe.directions.blas import product
 from estim.probe.directions.graded_svd import complement, orthonormal, svd
+from estim.probe.directions.noise import norms_of
 
 Array = npt.NDArray[np.float64]
 
@@ -78,12 +79,24 @@ def without(rows: Array, removed: Array) -> Array:
     return orthonormal(kept - product(product(kept, removed.T), removed))
 
 
-def exact_null_space(exact: npt.NDArray[np.object_]) -> Array:
-    """Return orthonormal rows spanning the null space of exact entries, found in rational arithmetic."""
+def exact_null_space(exact: npt.NDArray[np.object_], scale: Array) -> Array:
+    """Return orthonormal rows spanning the null space of exact entries, found in rational arithmetic.
+
+    Each row of it frees one parameter. Which ones is chosen in parameters of equal effect, `scale`: rows that free
+    strong ones beside the same weak one, decades apart, would be parallel to rounding.
+    """
+    from scipy.linalg import qr
+
     from estim.arithmetic import as_float, as_rationals, from_rationals
     from estim.attention.effective import null_space
 
-    return _span(as_float(from_rationals(null_space(as_rationals(exact)))).T)
+    columns = as_float(exact) / scale
+    sizes = norms_of(columns.T)
+    *_, order = qr(columns / np.where(sizes > 0.0, sizes, 1.0)[:, None], mode="r", pivoting=True)
+    found = as_float(from_rationals(null_space(as_rationals(exact[:, order])))).T
+    rows = np.empty_like(found)
+    rows[:, order] = found
+    return orthonormal(rows)
 
 
 def gauge_within(scaled: Array, member: npt.NDArray[np.bool_], scale: Array) -> Array:

@@ -10,7 +10,6 @@ basis of what it does not see. Readings without noise come first: they fix their
 notation: rows of `directions` are unit vectors in parameter space; D = diag(n).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +25,7 @@ Array = NDArray[np.float64]
 
 #: Rows at a time.
 _ROWS = 64
-# Of a column beside a null space, below which what is left has lost half its digits.
+# Of a column beside a null space and the columns before it, below which what is left has lost half its digits.
 _CANCELLED = 1e-4
 
 
@@ -190,35 +189,46 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     *_, order = qr(found.unseen, mode="r", pivoting=True)
     kept = np.sort(order[len(null) :])
     kept = kept[np.argsort(scale[kept], kind="stable")]
-    basis, turned = _complement(null, kept, order[: len(null)])
+    basis, mixing = _projected(null, kept)
+    # A column that the null space takes up nearly whole, or beside the others, leaves rounding there.
+    left_over = float(np.abs(np.diagonal(mixing)).min()) >= _CANCELLED
+    if not left_over:
+        kept = kept[::-1]
+        basis, mixing = _eliminated(null, scale, kept, order[: len(null)])
     triangle = qr(noisy[:, kept], mode="r", overwrite_a=True)[0][:rank]
-    left, values, right = decompose(lambda: turned(triangle * scale[kept]), found.resolution / found.weakest)
+
+    def effects() -> Array:
+        """Return what the basis moves: of the last column, and the next ones, no stronger column's rounding enters."""
+        moved = triangle * scale[kept]
+        return np.asarray(solve_triangular(mixing, moved.T, trans="T").T if left_over else moved @ mixing.T)
+
+    left, values, right = decompose(effects, found.resolution / found.weakest)
     weights = np.zeros((len(scale), rank))
     weights[kept] = solve_triangular(triangle, left)
     return weights, values, np.concatenate([product(right, basis.T), null])
 
 
-def _complement(
-    null: Array, kept: NDArray[np.intp], others: NDArray[np.intp]
-) -> tuple[Array, Callable[[Array], Array]]:
-    """Return orthonormal columns that span what rows `null` leave, and what turns effects into effects of these.
+def _projected(null: Array, kept: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Return orthonormal columns that span what rows `null` leave, and the triangle that makes projections of them.
 
-    Effects, (rows, kept), are those of the kept parameters alone.
+    Projected are the unit vectors of the kept parameters, weak ones first.
     """
-    from scipy.linalg import solve_triangular
-
-    places = kept, np.arange(len(kept))
     rest = -product(null.T, null[:, kept])
-    rest[places] += 1.0
-    if float(norms_of(rest).min()) >= _CANCELLED or np.linalg.slogdet(null[:, others])[0] == 0.0:
-        basis, mixing = triangular(rest)
-        return basis, lambda effects: np.asarray(solve_triangular(mixing, effects.T, trans="T").T)
-    # A column that the null space takes up nearly whole leaves rounding there: the others are eliminated instead.
-    rest[:] = 0.0
-    rest[places] = 1.0
-    rest[others] = -np.linalg.solve(null[:, others], null[:, kept])
-    basis, mixing = triangular(rest)
-    return basis, lambda effects: np.asarray(effects @ mixing.T)
+    rest[kept, np.arange(len(kept))] += 1.0
+    return triangular(rest)
+
+
+def _eliminated(null: Array, scale: Array, kept: NDArray[np.intp], others: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Return such columns again, and the triangle that makes of them the kept parameters with others mixed in.
+
+    Strong ones first. Eliminated in parameters of equal effect: over decades a null space may take up several beside
+    one another to rounding.
+    """
+    scaled = orthonormal(null * scale)
+    rest = np.zeros((len(scale), len(kept)))
+    rest[kept, np.arange(len(kept))] = 1.0
+    rest[others] = -np.linalg.solve(scaled[:, others], scaled[:, kept]) / scale[kept] * scale[others, None]
+    return triangular(rest)
 
 
 def _padded(values: Array, length: int) -> Array:

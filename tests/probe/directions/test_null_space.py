@@ -1,0 +1,80 @@
+"""A null space proven from exact entries, and words for what is not seen, where parameters are decades apart."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+import estim
+
+
+def exact(matrix: np.ndarray) -> np.ndarray:
+    return np.array([[Fraction(entry) for entry in row] for row in matrix.tolist()], dtype=object)
+
+
+def values_of(matrix: np.ndarray, rank: int) -> list[float]:
+    """Return the singular values in 120 digits."""
+    with mpmath.workdps(240):
+        given = mpmath.matrix(matrix.tolist())
+        squares = sorted(mpmath.eigsy(given * given.T, eigvals_only=True), reverse=True)[:rank]
+        return [float(mpmath.sqrt(square)) for square in squares]
+
+
+# Free strong parameters beside the weakest, and the rows of the null space are parallel to rounding: too few were
+# NULL, and values up to 1e22 times too large.
+@pytest.mark.parametrize("readings", [1, 3, 5])
+@pytest.mark.parametrize("decades", [0.0, 10.0, 28.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_all_of_an_exact_null_space_is_proven_over_decades(readings: int, decades: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    effects = np.exp2(np.round(3.32 * rng.permutation(np.linspace(0.0, decades, 12))))
+    matrix = rng.integers(-3, 4, size=(readings, 12)) * (rng.random((readings, 12)) < 0.7) * effects
+    matrix[:, seed] = 0.0
+    matrix[0, 5] = 3.0 * effects[5]
+    rank = np.linalg.matrix_rank(matrix / effects)
+    found = estim.Sensitivity.from_jacobian(exact(matrix), 1.0)
+    assert (found.resolved, found.counts[estim.Status.NULL]) == (rank, 12 - rank)
+    np.testing.assert_allclose(found.singular_values[:rank], values_of(matrix, rank), rtol=1e-9)
+    np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(12), atol=1e-9)
+
+
+def test_values_where_the_null_space_takes_up_two_weak_parameters_beside_each_other() -> None:
+    """It is almost in the plane of the first two, whose projections beside it are parallel: the third was 4 % off."""
+    effects = np.exp2([-10.0, -13.0, 38.0, 40.0, 38.0])
+    rows = [[-2, 1, 16, 28, 3.5], [-26, 44, 64, 128, 60], [13, 14, 0, -80, 8], [15, 6, 7, 4, 0.5]]
+    matrix = np.array(rows) * effects
+    found = estim.Sensitivity.from_jacobian(exact(matrix), 1.0)
+    assert found.counts[estim.Status.NULL] == 1
+    np.testing.assert_allclose(found.singular_values[:4], values_of(matrix, 4), rtol=1e-9)
+
+
+def test_words_for_the_unseen_are_of_no_effect_beside_strong_parameters() -> None:
+    """The first two make a weak combination; of unit vectors its parts in strong ones were rounding, 0.9 of its effect.
+
+    The shift of each combination is compared with those of its parameters, each alone.
+    """
+    jacobian = np.array(
+        [
+            [3e-17, -1.38e-17, 0, 0, 0, 0, 0, 0, 0],
+            [0, 0, 8.11e12, 0, 4.51e10, 7.67e12, 3.17e10, -3.46e-6, 0],
+            [4.05e-21, -1.09e-20, -5.58e8, 0, -7.66e5, 2.01e7, 0, 0, 0],
+            [0, 0, 0, 0, 0, 0, 0, 8.95e-4, 0],
+        ]
+    )
+    sigma, names = np.array([2.0**-7, 2.0, 2.0**-16, 64.0]), list("abcdefghi")
+    found = estim.Sensitivity.from_jacobian(jacobian, sigma, names=names)
+    assert (found.resolved, len(found.unseen)) == (4, 5)
+    for text in found.unseen:
+        change = dict.fromkeys(names, 0.0)
+        factor = 1.0
+        for word in text.replace("- ", "-").replace("+ ", "").split():
+            if word.lstrip("-") in change:
+                change[word.lstrip("-")] = -factor if word[0] == "-" else factor
+                factor = 1.0
+            else:
+                factor = float(word)
+        vector = np.array(list(change.values()))
+        # Coefficients have three digits.
+        moved = np.linalg.norm(jacobian @ vector / sigma)
+        assert moved < 0.01 * np.linalg.norm(found.scale * vector)
