@@ -127,7 +127,11 @@ def _vector(leaves: Sequence[Any]) -> Array:
 
 def _leaves_like(tree: Tree, given: Any, argument: str) -> list[Any]:
     """Return the leaves of another pytree in the dtypes of the first; raises ValueError when they do not fit."""
-    other = read_tree(given)
+    try:
+        other = read_tree(given)
+    except (TypeError, ValueError) as error:
+        msg = str(error).replace("params must", f"{argument} must", 1)
+        raise type(error)(msg) from error
     shapes = {name: leaf.shape for name, leaf in zip(other.names, other.leaves, strict=True)}
     for name, leaf in zip(tree.names, tree.leaves, strict=True):
         if shapes.pop(name, None) != leaf.shape:

@@ -176,3 +176,16 @@ def test_inputs_that_only_derivatives_show_to_depend_on_each_other(double, monke
     np.testing.assert_allclose(
         estim.sensitivity(model, inputs(200), 0.1, params=params).singular_values[:10], truth[:10]
     )
+
+
+def test_a_bank_whose_batches_change_their_size_is_refused(monkeypatch):
+    calls = []
+
+    def batches():
+        calls.append(0)
+        return iter(np.split(inputs(10), [5 if len(calls) < 3 else 4]))
+
+    monkeypatch.setattr(large, "ENTRIES", 0)
+    said = r"^bank must give the same batches each time; batch 0 had 5 inputs, and then an array of shape \(4, 3\)$"
+    with pytest.raises(ValueError, match=said):
+        estim.sensitivity(PERCEPTRON, estim.Batches(batches), 0.1, params=arrays(perceptron_weights(), jnp.float32))

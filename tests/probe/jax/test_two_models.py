@@ -122,6 +122,8 @@ def test_what_does_not_fit_is_refused(double, huge):
     refused(r"^after must have the parameters of before; second.weight has shape \(4, 2\); got \(2, 4\)$", two=wrong)
     lost = {**after, "second": {"weight": jnp.full((4, 2), jnp.nan)}}
     refused(r"^after must be finite; got nan for second.weight, entry 0$", two=lost)
+    with pytest.raises(TypeError, match=r"^after must hold at least one array of floating point; got no leaf$"):
+        estim.judge_models(before, None, inputs(5), 0.01, model=PERCEPTRON)
     refused(r"^group must be one of first, second, or the beginning of a parameter's name; got 'third'$",
             smallest_change=estim.AnyChange(0.1, group="third"))  # fmt: skip
 
