@@ -51,7 +51,7 @@ def assemble(
     change = _smallest_change(smallest_change, parameters)
     condensed = condense(jacobian, error, noise)
     norms = condensed.column_norms()
-    gauge = gauge_rows(jacobian, error, probed.tangents, symmetry)
+    gauge = gauge_rows(jacobian, error, probed.tangents, symmetry, condensed.scale())
     del error
     null = np.zeros((0, parameters))
     if probed.exact is not None:

@@ -17,8 +17,14 @@ EPS = float(np.finfo(np.float64).eps)
 _ROWS = 512
 
 
-def gauge_rows(jacobian: Array, error: Array | None, tangents: Array | None, symmetry: npt.ArrayLike | None) -> Array:
-    """Return orthonormal rows spanning the gauge: proven tangents of the model, and symmetries declared by the user."""
+def gauge_rows(
+    jacobian: Array, error: Array | None, tangents: Array | None, symmetry: npt.ArrayLike | None, scale: Array
+) -> Array:
+    """Return orthonormal rows spanning the gauge: proven tangents of the model, and symmetries declared by the user.
+
+    Whether declared ones are independent is decided in parameters of equal effect, `scale`. Tangents of a model are
+    right to rounding of the largest, which other units would make of any size.
+    """
     parameters = jacobian.shape[1]
     columns = [np.zeros((parameters, 0))] if tangents is None else [tangents]
     if symmetry is not None:
@@ -28,7 +34,8 @@ def gauge_rows(jacobian: Array, error: Array | None, tangents: Array | None, sym
             numbers = range(start, len(jacobian))
             require_still(jacobian[part], None if error is None else error[part], declared, numbers)
         columns.append(declared)
-    return _span(np.concatenate(columns, axis=1).T)
+    rows = np.concatenate(columns, axis=1).T
+    return _span(rows, scale if tangents is None else np.ones(parameters))
 
 
 def declared_symmetries(symmetry: npt.ArrayLike, parameters: int) -> Array:
@@ -54,14 +61,18 @@ def require_still(
         raise ValueError(msg)
 
 
-def _span(rows: Array) -> Array:
+def _span(rows: Array, scale: Array) -> Array:
     """Return an orthonormal basis of the span of rows, those of length zero or dependent left out."""
-    lengths = np.linalg.norm(rows, axis=1)
+    from scipy.linalg import qr
+
+    lengths = norms_of((rows * scale).T)
     rows = rows[lengths > 0.0] / lengths[lengths > 0.0, None]
-    if len(rows) < 2:  # its entries stay exact, however small
-        return rows
-    _, values, right = svd(rows)
-    return np.asarray(right[values > 1e-10 * values[0]])
+    if len(rows) > 1:
+        # Some of the rows themselves: their entries stay exact, however small.
+        values = svd(rows * scale).values
+        *_, order = qr((rows * scale).T, mode="r", pivoting=True)
+        rows = rows[np.sort(order[: np.count_nonzero(values > 1e-10 * values[0])])]
+    return orthonormal(rows) if len(rows) > 1 else rows / norms_of(rows.T)[:, None]
 
 
 def without(rows: Array, removed: Array) -> Array:
@@ -105,7 +116,7 @@ def gauge_within(scaled: Array, member: npt.NDArray[np.bool_], scale: Array) -> 
     What counts as touching depends on no units: `scaled` are orthonormal rows that span the gauge with each parameter
     taken times its effect, `scale`.
     """
-    return _span(inside(scaled, member, 1e-8)[:, member] / scale[member]) if len(scaled) else scaled[:, member]
+    return orthonormal(inside(scaled, member, 1e-8)[:, member] / scale[member]) if len(scaled) else scaled[:, member]
 
 
 def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float, beside: Array | None = None) -> Array:

@@ -49,6 +49,27 @@ def test_values_where_the_null_space_takes_up_two_weak_parameters_beside_each_ot
     np.testing.assert_allclose(found.singular_values[:4], values_of(matrix, 4), rtol=1e-9)
 
 
+# Independent only in weak parameters, symmetries were taken for one: too few were GAUGE, values were 1e5 times too
+# large, and counts depended on units.
+@pytest.mark.parametrize("decades", [0.0, 12.0, 28.0])
+@pytest.mark.parametrize("seed", range(8))
+def test_all_symmetries_count_over_decades_and_twice_declared_once(decades: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    effects = np.exp2(np.round(3.32 * rng.permutation(np.linspace(0.0, decades, 9))))
+    mixed = rng.integers(-2, 3, size=(5, 4))
+    # The last four parameters make up for the first five.
+    symmetry = np.concatenate([np.eye(5), mixed.T]).astype(float) / effects[:, None]
+    matrix = rng.normal(size=(6, 4)).round(2) * 64 @ np.concatenate([-mixed, np.eye(4)]).T * effects
+    declared = np.concatenate([symmetry, 3.0 * symmetry[:, 1:2]], axis=1)
+    found = estim.Sensitivity.from_jacobian(matrix, 1.0, symmetry=declared)
+    assert (found.resolved, found.counts[estim.Status.GAUGE]) == (4, 5)
+    np.testing.assert_allclose(found.singular_values[:4], values_of(matrix, 4), rtol=1e-8)
+    gauge = found.directions[4:]
+    np.testing.assert_allclose(gauge @ gauge.T, np.eye(5), atol=1e-14)
+    moved = np.linalg.norm(matrix @ gauge.T, axis=0)
+    assert (moved < 1e-12 * np.linalg.norm(gauge * found.scale, axis=1)).all()
+
+
 def test_words_for_the_unseen_are_of_no_effect_beside_strong_parameters() -> None:
     """The first two make a weak combination; of unit vectors its parts in strong ones were rounding, 0.9 of its effect.
 
