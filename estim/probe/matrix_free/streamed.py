@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import qr
 
 from estim.probe.assemble import assemble, with_tolerance
 from estim.probe.directions.noise import Whitening
@@ -128,9 +129,11 @@ def streamed_sensitivity(
         probed, 1.0, repeats=1, repeat_correlation=0.0, symmetry=None, rtol=None, atol=None, **options
     )  # fmt: skip
     order = np.argsort(stream.places[stream.kept])
-    readout = _left_vectors(stream, noise.scale, found, progress)[order]
+    readout = _left_vectors(stream, noise.scale, found, progress)
+    if (np.diff(order) < 0).any():  # a copy as large as a Jacobian
+        readout = readout[order]
     carriers = np.full((len(found.carriers), min(_CARRIERS, len(order))), -1, dtype=np.int64)
-    carriers[: readout.shape[1]] = _largest(np.abs(readout), carriers.shape[1]).T
+    carriers[: readout.shape[1]] = _largest(readout, carriers.shape[1])
     return replace(
         found,
         inputs=stream.inputs[order],
@@ -146,11 +149,14 @@ def streamed_sensitivity(
     )
 
 
-def _largest(sizes: Array, count: int) -> npt.NDArray[np.int64]:
-    """Return the places of the largest entries of each column, largest first, (count, columns)."""
-    places = np.sort(np.argpartition(sizes, -count, axis=0)[-count:], axis=0)
-    order = np.argsort(-np.take_along_axis(sizes, places, axis=0), axis=0, kind="stable")
-    return np.take_along_axis(places, order, axis=0)
+def _largest(matrix: Array, count: int) -> npt.NDArray[np.int64]:
+    """Return the places of the largest entries in size of each column, largest first, (columns, count)."""
+    found = np.empty((matrix.shape[1], count), dtype=np.int64)
+    for places, column in zip(found, matrix.T, strict=True):  # one by one: all together take several copies
+        size = np.abs(column)
+        largest = np.sort(np.argpartition(size, -count)[-count:])
+        places[:] = largest[np.argsort(-size[largest], kind="stable")]
+    return found
 
 
 _NOTE = "the Jacobian was gone through part by part: QR of one after the other"
@@ -196,7 +202,7 @@ def _require_finite(jacobian: Array, stream: Stream, start: int, names: tuple[st
 def _left_vectors(stream: Stream, scale: Array, found: Sensitivity, progress: bool) -> Array:
     """Return W V with columns of norm one and orthogonal, (M, resolved)."""
     directions = found.directions[: found.resolved].T
-    moved, start = np.empty((len(scale), directions.shape[1])), 0
+    moved, start = np.empty((len(scale), directions.shape[1]), order="F"), 0
     if not moved.size:
         return moved
     with progress_bar(len(scale), progress, "reading") as bar:
@@ -206,5 +212,6 @@ def _left_vectors(stream: Stream, scale: Array, found: Sensitivity, progress: bo
             start += len(jacobian)
             bar.update(len(jacobian))
     # From the strongest on: what rounding of the strong is in the weak comes out.
-    basis, mixing = np.linalg.qr(moved)
-    return np.asarray(basis * np.where(np.diagonal(mixing) < 0.0, -1.0, 1.0))
+    basis, mixing = qr(moved, mode="economic", overwrite_a=True, check_finite=False)
+    basis *= np.where(np.diagonal(mixing) < 0.0, -1.0, 1.0)
+    return np.asarray(basis)
