@@ -223,7 +223,7 @@ def _of_set(
             words, np.zeros(1), size * hardest, phrases(found, unseen), null > 0, len(unseen) > null, beyond
         )  # fmt: skip
     matrix, known = moved_by(found, where)
-    basis = without_known(known) if len(known) else None
+    basis = without_known(found, where, known) if len(known) else None
     if basis is not None and not basis.shape[1]:
         return Margin(words, np.array([np.inf]), None)
     inverse = inverse_of(found, where) if basis is None else None

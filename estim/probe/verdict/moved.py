@@ -63,15 +63,18 @@ def inverse_of(found: "Sensitivity", where: Coordinates) -> Array | None:
     return np.asarray(directions.T / (found.scale[where.members] * where.to_change)[:, None])
 
 
-def without_known(known: Array) -> Array:
-    """Return an orthonormal basis of the coordinates that move nothing known without noise."""
-    sizes = norms_of(known.T)
-    rows = known[sizes > 0.0] / sizes[sizes > 0.0, None]
-    if not len(rows):
-        return np.eye(known.shape[1])
-    known_to = _ROUNDING * len(rows)
-    _, values, right = svd(rows)
-    return complement(right[values > known_to]).T
+def without_known(found: "Sensitivity", where: Coordinates, known: Array) -> Array:
+    """Return an orthonormal basis of the coordinates that move nothing known without noise.
+
+    How many these leave is decided in coordinates of equal effect: in others what is known may be parallel to rounding.
+    """
+    from scipy.linalg import qr
+
+    scaled = _of_equal_effect(found, where)
+    rows = known / (np.abs(scaled) if scaled.ndim == 1 else norms_of(scaled))
+    count = int(np.count_nonzero(svd(rows.copy()).values > _ROUNDING * len(rows)))
+    *_, order = qr(rows.T, mode="r", pivoting=True)
+    return complement(known[order[:count]]).T
 
 
 def random_shifts(
