@@ -224,7 +224,7 @@ def _of_set(
         )  # fmt: skip
     matrix, known = moved_by(found, where)
     basis = without_known(found, where, known) if len(known) else None
-    if basis is not None and not basis.shape[1]:
+    if basis is not None and not (basis.shape[1] and len(matrix)):  # all is known without noise
         return Margin(words, np.array([np.inf]), None)
     inverse = inverse_of(found, where) if basis is None else None
     value, vector = least(matrix if basis is None else matrix @ basis, inverse)
