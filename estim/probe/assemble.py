@@ -195,12 +195,14 @@ def _unseen(
     found: Directions, blind: Array, gauge: Array, names: tuple[str, ...], norms: Array, *, proven: bool
 ) -> tuple[str, ...]:
     """Put in words what is not seen, `blind` and gauge left out; `proven` where some of that is."""
-    seen = found.directions[: found.rank]
+    fewer, beside = found.rank + len(gauge) < len(blind), None  # only where it is the smaller one is it worth a copy
     if not proven and found.rank < len(names):
         # In parameters of equal effect: in unit vectors the small entry of a strong parameter can be rounding.
         blind = found.scaled_directions[found.rank :] / found.scale
-        seen = found.scaled_directions[: found.rank] * found.scale
-    return combinations(blind, names, _comparable(norms), MOST_PHRASES, joined(seen, gauge))
+        beside = found.scaled_directions[: found.rank] * found.scale if fewer else None
+    elif fewer:
+        beside = joined(found.directions[: found.rank], gauge)
+    return combinations(blind, names, _comparable(norms), MOST_PHRASES, beside)
 
 
 def _identifiable(found: Directions, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:

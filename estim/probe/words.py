@@ -41,6 +41,8 @@ def combinations(
 
 def echelon(rows: Array, scale: Array, beside: Array | None = None) -> Array:
     """Return the reduced row echelon form with pivots on the columns that matter most."""
+    from scipy.linalg import lapack  # as all beside it: threads of NumPy's BLAS would hold up those of SciPy's
+
     count, size = rows.shape
     if not count:
         return rows
@@ -52,7 +54,7 @@ def echelon(rows: Array, scale: Array, beside: Array | None = None) -> Array:
     others = np.setdiff1d(np.arange(size), pivots)
     reduced = np.empty_like(weighted)
     reduced[:, pivots] = np.eye(count)
-    reduced[:, others] = np.linalg.solve(weighted[:, pivots], weighted[:, others])
+    reduced[:, others] = lapack.dgesv(weighted[:, pivots], weighted[:, others])[2]
     reduced[np.abs(reduced) < NEGLIGIBLE] = 0.0
     # Back to the parameters' own units, with the pivot's coefficient one.
     reduced *= scale[pivots, None] / scale
