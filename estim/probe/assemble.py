@@ -51,11 +51,11 @@ def assemble(
     change = _smallest_change(smallest_change, parameters)
     condensed = condense(jacobian, error, noise)
     norms = condensed.column_norms()
-    gauge = gauge_rows(jacobian, error, probed.tangents, symmetry, condensed.scale())
+    gauge = gauge_rows(jacobian, error, probed.tangents, symmetry, condensed.scale)
     del error
     null = np.zeros((0, parameters))
     if probed.exact is not None:
-        null = without(exact_null_space(probed.exact, condensed.scale()), gauge)
+        null = without(exact_null_space(probed.exact, condensed.scale), gauge)
     proven = np.concatenate([null, gauge])
     alone = groups_alone(condensed, probed.groups, gauge)
     held = [condensed]

@@ -26,7 +26,7 @@ def combinations(
         Size of a parameter's effect; pivots are chosen, and coefficients judged, with each parameter in units of
         1/scale.
     beside : ndarray, shape (parameters - vectors, parameters), optional
-        Spanning the orthogonal complement, for speed where it is the smaller one.
+        Spanning the orthogonal complement: the pivots are then found in it, which is faster where it is smaller.
 
     Returns
     -------
@@ -47,11 +47,10 @@ def echelon(rows: Array, scale: Array, beside: Array | None = None) -> Array:
     if not count:
         return rows
     weighted = rows * scale
-    if beside is None or count <= len(beside):
-        pivots = _pivots(weighted)
-    else:  # columns that the complement needs least are the others' pivots
-        pivots = np.setdiff1d(np.arange(size), _pivots(beside / scale, last=True))
-    others = np.setdiff1d(np.arange(size), pivots)
+    every = np.arange(size)
+    # Columns that the complement needs least are the pivots of the others.
+    pivots = _pivots(weighted) if beside is None else np.setdiff1d(every, _pivots(beside / scale, last=True))
+    others = np.setdiff1d(every, pivots)
     reduced = np.empty_like(weighted)
     reduced[:, pivots] = np.eye(count)
     reduced[:, others] = lapack.dgesv(weighted[:, pivots], weighted[:, others])[2]

@@ -8,6 +8,7 @@ nothing is squared, and no strong column's rounding enters a weak one.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,9 @@ class Condensed:
             _short(self.noiseless[:, member]), self.noiseless_slack[member],
         )  # fmt: skip
 
+    @cached_property
     def scale(self) -> Array:
-        """Return how far one unit of each parameter moves noisy readings, else others; 1 where there is no effect."""
+        """How far one unit of each parameter moves noisy readings, else others; 1 where there is no effect."""
         scale = norms_of(self.noisy)
         if len(self.noiseless):
             scale = np.where(scale > 0.0, scale, norms_of(self.noiseless))

@@ -83,7 +83,7 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
 
     `proven` are orthonormal rows, in the user's units, proven not to be seen: the weak values there profit.
     """
-    scale = condensed.scale()
+    scale = condensed.scale
     slack = condensed.slack / scale
     if len(condensed.noiseless):
         return _with_noiseless(condensed, condensed.noisy / scale, slack, scale)

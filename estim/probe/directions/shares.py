@@ -33,7 +33,7 @@ def carriers_of(found: Directions, readout: dict[str, Array]) -> tuple[NDArray[n
     # Shares are squares: twice the error of what they are squares of.
     trusted = 2.0 * found.moved.error <= TOLERANCE
     for block, parts in _contributions(np.flatnonzero(trusted), **readout):
-        carriers[block] = _largest(parts, carriers.shape[1])
+        carriers[block] = largest(parts, carriers.shape[1])
     unknown = int(np.count_nonzero(~trusted))
     note = (
         f"{unknown} resolved directions are known too roughly for the shares of inputs in them (NaN), and the readings "
@@ -99,7 +99,7 @@ def _sums(parts: Array, inputs: NDArray[np.int64], count: int) -> Array:
     return sums
 
 
-def _largest(parts: Array, most: int) -> NDArray[np.int64]:
+def largest(parts: Array, most: int) -> NDArray[np.int64]:
     """Return the rows of the largest entries of each column, (columns, most), largest first."""
     left = np.array(parts.T, order="C")
     found = np.empty((len(left), most), dtype=np.int64)
@@ -114,7 +114,7 @@ def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) ->
 
     Nothing for a group of all parameters.
     """
-    floors, scale = _floors_alone(condensed), condensed.scale()
+    floors, scale = _floors_alone(condensed), condensed.scale
     scaled = orthonormal(gauge * scale)
     rows: dict[str, tuple[float, ...]] = {}
     for name, places in _places(groups).items():

@@ -20,7 +20,15 @@ from estim.probe.jax.readings import Function
 from estim.probe.jax.slopes import require_derivative
 from estim.probe.jax.twin import in_float64
 from estim.probe.model.readings import complex_note
-from estim.probe.two_models.pair import Pair, require_finite, third_margin, whole_change, worst_margin
+from estim.probe.two_models.pair import (
+    Pair,
+    blocks_of,
+    relative_size,
+    require_finite,
+    third_margin,
+    whole_change,
+    worst_margin,
+)
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.margin import Margin
 
@@ -178,26 +186,17 @@ def _margin(line: _Line, smallest: AnyChange, noise: Whitening, rng: np.random.G
 
 def _members(tree: Tree, group: str | None) -> dict[str, list[slice]]:
     """Return what changes, in the blocks to which a change is relative."""
-    found: dict[str, list[slice]] = {}
     stops = np.cumsum(tree.sizes).tolist()
-    for name, home, size, stop in zip(tree.names, tree.groups, tree.sizes, stops, strict=True):
-        if group is None or group in (home, name) or name.startswith((f"{group}.", f"{group}[")):
-            found.setdefault(home, []).append(slice(stop - size, stop))
-    if not found:
-        known = ", ".join(list(dict.fromkeys(tree.groups))[:8])
-        msg = f"group must be one of {known}, or the beginning of a parameter's name; got {group!r}"
-        raise ValueError(msg)
-    return found
+    blocks = blocks_of(tree.names, tree.groups, group)
+    return {home: [slice(stops[k] - tree.sizes[k], stops[k]) for k in places] for home, places in blocks.items()}
 
 
 def _drawn(start: Array, members: dict[str, list[slice]], change: AnyChange, rng: np.random.Generator) -> Array:
     """Return a change of random direction, uniform on the unit sphere of the norm that measures it."""
     found, total = np.zeros(len(start)), 0.0
     for name, blocks in members.items():
-        size = np.sqrt(sum(float(np.square(start[block]).sum()) for block in blocks)) if change.relative else 1.0
-        if size == 0.0:
-            msg = f"a relative change of {name!r} means nothing: its parameters are zero; use relative=False"
-            raise ValueError(msg)
+        norm = np.sqrt(sum(float(np.square(start[block]).sum()) for block in blocks))
+        size = relative_size(name, norm) if change.relative else 1.0
         for block in blocks:
             normal = rng.standard_normal(block.stop - block.start)
             total += float(np.square(normal).sum())

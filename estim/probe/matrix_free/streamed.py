@@ -18,6 +18,7 @@ from scipy.linalg import qr
 from estim.probe.assemble import assemble, with_tolerance
 from estim.probe.directions.noise import Whitening
 from estim.probe.directions.proven import declared_symmetries, require_still
+from estim.probe.directions.shares import CARRIERS, largest
 from estim.probe.matrix_free.passes import progress_bar
 from estim.probe.model.parameters import Parameters
 from estim.probe.model.probed import Probed
@@ -25,9 +26,6 @@ from estim.probe.record import Sensitivity
 from estim.probe.words import noise_phrase
 
 Array = npt.NDArray[np.float64]
-
-#: Readings that contribute most, named for each direction.
-_CARRIERS = 3
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,9 @@ def streamed_sensitivity(
     readout = _left_vectors(stream, noise.scale, found, progress)
     if (np.diff(order) < 0).any():  # a copy as large as a Jacobian
         readout = readout[order]
-    carriers = np.full((len(found.carriers), min(_CARRIERS, len(order))), -1, dtype=np.int64)
-    carriers[: readout.shape[1]] = _largest(readout, carriers.shape[1])
+    carriers = np.full((len(found.carriers), min(CARRIERS, len(order))), -1, dtype=np.int64)
+    for places, column in zip(carriers, readout.T, strict=False):  # one by one: all together take several copies
+        places[:] = largest(np.abs(column)[:, None], len(places))[0]
     return replace(
         found,
         inputs=stream.inputs[order],
@@ -147,16 +146,6 @@ def streamed_sensitivity(
         repeat_correlation=float(repeat_correlation),
         noise=noise_phrase(sigma, repeats),
     )
-
-
-def _largest(matrix: Array, count: int) -> npt.NDArray[np.int64]:
-    """Return the places of the largest entries in size of each column, largest first, (columns, count)."""
-    found = np.empty((matrix.shape[1], count), dtype=np.int64)
-    for places, column in zip(found, matrix.T, strict=True):  # one by one: all together take several copies
-        size = np.abs(column)
-        largest = np.sort(np.argpartition(size, -count)[-count:])
-        places[:] = largest[np.argsort(-size[largest], kind="stable")]
-    return found
 
 
 _NOTE = "the Jacobian was gone through part by part: QR of one after the other"

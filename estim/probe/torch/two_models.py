@@ -21,7 +21,15 @@ from estim.probe.torch.parameters import tensor_groups, trainable
 from estim.probe.torch.readings import Subject, as_dtype, explained
 from estim.probe.torch.state import weights_like
 from estim.probe.torch.untouched import untouched
-from estim.probe.two_models.pair import Pair, require_finite, third_margin, whole_change, worst_margin
+from estim.probe.two_models.pair import (
+    Pair,
+    blocks_of,
+    relative_size,
+    require_finite,
+    third_margin,
+    whole_change,
+    worst_margin,
+)
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.margin import Margin
 
@@ -238,15 +246,9 @@ def _margin(line: Line, smallest: Any, start: Array, noise: Whitening, groups: A
 
 def _members(line: Line, group: str | None, groups: Any) -> dict[str, list[Any]]:
     """Return (name, tensor) of what changes, in the blocks to which a change is relative."""
-    found: dict[str, list[Any]] = {}
-    for name, home in zip(line.held, tensor_groups(groups, tuple(line.held)), strict=True):
-        if group is None or home == group or name == group or name.startswith(f"{group}."):
-            found.setdefault(home, []).append((name, line.held[name]))
-    if not found:
-        known = ", ".join(list(dict.fromkeys(tensor_groups(groups, tuple(line.held))))[:8])
-        msg = f"group must be one of {known}, or the beginning of a parameter's name; got {group!r}"
-        raise ValueError(msg)
-    return found
+    held = list(line.held.items())
+    blocks = blocks_of(list(line.held), tensor_groups(groups, tuple(line.held)), group)
+    return {home: [held[k] for k in places] for home, places in blocks.items()}
 
 
 def _drawn(members: dict[str, list[Any]], change: AnyChange, rng: np.random.Generator) -> Weights:
@@ -254,10 +256,7 @@ def _drawn(members: dict[str, list[Any]], change: AnyChange, rng: np.random.Gene
     drawn = torch.Generator().manual_seed(int(rng.integers(2**63)))
     found, total = {}, 0.0
     for name, block in members.items():
-        size = _norm(tensor for _, tensor in block) if change.relative else 1.0
-        if size == 0.0:
-            msg = f"a relative change of {name!r} means nothing: its parameters are zero; use relative=False"
-            raise ValueError(msg)
+        size = relative_size(name, _norm(tensor for _, tensor in block)) if change.relative else 1.0
         for path, tensor in block:
             normal = torch.randn(tensor.shape, generator=drawn, dtype=torch.float32).to(tensor.device, tensor.dtype)
             total += float(normal.double().square().sum())

@@ -1,6 +1,6 @@
 """Two models of one kind, as the readings of one bank."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,33 @@ def worst_margin(smallest: AnyChange, size: int, readings: int) -> Margin:
         raise ValueError(msg)
     words = f"{size - readings} of the {size} directions of {smallest.group or 'the parameters'}"
     return Margin(str(smallest), np.zeros(1), None, unseen=(words,), unresolved=True)
+
+
+def blocks_of(names: Sequence[str], homes: Sequence[str], group: str | None) -> dict[str, list[int]]:
+    """Return which tensors of these names change, in the blocks, `homes`, to which a change is relative.
+
+    Raises
+    ------
+    ValueError
+        When there is no such group.
+    """
+    found: dict[str, list[int]] = {}
+    for k, (name, home) in enumerate(zip(names, homes, strict=True)):
+        if group is None or group in (home, name) or name.startswith((f"{group}.", f"{group}[")):
+            found.setdefault(home, []).append(k)
+    if not found:
+        known = ", ".join(list(dict.fromkeys(homes))[:8])
+        msg = f"group must be one of {known}, or the beginning of a parameter's name; got {group!r}"
+        raise ValueError(msg)
+    return found
+
+
+def relative_size(name: str, norm: float) -> float:
+    """Return the norm of a block, to which a change is relative; raises ValueError where it is zero."""
+    if norm == 0.0:
+        msg = f"a relative change of {name!r} means nothing: its parameters are zero; use relative=False"
+        raise ValueError(msg)
+    return norm
 
 
 def third_margin(shift: float) -> Margin:

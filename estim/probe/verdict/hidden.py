@@ -32,16 +32,21 @@ def unseen_of(found: "Sensitivity", members: npt.NDArray[np.bool_]) -> tuple[Arr
     values = values[np.isfinite(values)]
     doubt = 8.0 * found.resolution / float(values.min()) if values.size else 0.0
     tolerance = max(INSIDE, min(doubt, _MOST_DOUBT))
-    gauge = inside(orthonormal(rows_of(found, "gauge") * found.scale), members, INSIDE)
+    gauge = inside(of_equal_effect(found, "gauge"), members, INSIDE)
     within = inside(rows, members, tolerance, found.scaled_directions[:resolved])
     free = without(within, gauge) if len(within) > len(gauge) else within[:0]
-    proven = inside(orthonormal(rows_of(found, "null", "gauge") * found.scale), members, INSIDE)
+    proven = inside(of_equal_effect(found, "null", "gauge"), members, INSIDE)
     return free / found.scale, min(len(free), len(proven) - len(gauge))
 
 
 def rows_of(found: "Sensitivity", *status: str) -> Array:
     """Return the directions of some statuses, (directions, parameters)."""
     return found.directions[[str(word) in status for word in found.status]]
+
+
+def of_equal_effect(found: "Sensitivity", *status: str) -> Array:
+    """Return orthonormal rows that span the directions of some statuses, in parameters of equal effect."""
+    return orthonormal(rows_of(found, *status) * found.scale)
 
 
 def free_of_gauge(gauge: Array, members: npt.NDArray[np.bool_], weights: Array) -> npt.NDArray[np.bool_]:

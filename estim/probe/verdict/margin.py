@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import real_number
-from estim.probe.directions.graded_svd import orthonormal
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.hardest import coordinates, least, modulo
-from estim.probe.verdict.hidden import INSIDE, free_of_gauge, phrases, rows_of, unseen_of
+from estim.probe.verdict.hidden import INSIDE, free_of_gauge, of_equal_effect, phrases, rows_of, unseen_of
 from estim.probe.verdict.moved import (
     NOTABLE,
     doubt_of_set,
@@ -138,8 +137,8 @@ def _of_one(found: "Sensitivity", delta: Array) -> Margin:
     if shift > 0.0:
         return Margin(words, np.array([shift - doubt]), delta, single=True, doubt=doubt)
     hidden = scaled - _projected(scaled, found.scaled_directions[: found.resolved])
-    besides_gauge = hidden - _projected(hidden, orthonormal(rows_of(found, "gauge") * found.scale))
-    besides_null = hidden - _projected(hidden, orthonormal(rows_of(found, "null", "gauge") * found.scale))
+    besides_gauge = hidden - _projected(hidden, of_equal_effect(found, "gauge"))
+    besides_null = hidden - _projected(hidden, of_equal_effect(found, "null", "gauge"))
     gauge, null = (bool(norms_of(part[:, None])[0] <= INSIDE * length) for part in (besides_gauge, besides_null))
     return Margin(
         words, np.zeros(1), delta, unseen=() if gauge else (words,), null=null and not gauge, unresolved=not null,
