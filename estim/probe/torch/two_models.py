@@ -18,7 +18,7 @@ from estim.probe.model.readings import complex_note, places_of_parts, require_on
 from estim.probe.torch.bank import Bank, read_bank
 from estim.probe.torch.dense import batches_of, moved_parameters
 from estim.probe.torch.parameters import tensor_groups, trainable
-from estim.probe.torch.readings import Subject, as_dtype, explained
+from estim.probe.torch.readings import Subject, as_dtype, explained, flat_array
 from estim.probe.torch.state import weights_like
 from estim.probe.torch.untouched import untouched
 from estim.probe.two_models.pair import (
@@ -111,7 +111,7 @@ class Line:
         self.order = np.argsort(places)
         if any(complex_ones):
             self.subject.notes.append(complex_note(len(places)))
-        return np.concatenate([_flat(part) for part in parts])[self.order]
+        return np.concatenate([flat_array(part) for part in parts])[self.order]
 
     def readings(self, fraction: float) -> Array:
         """Return the readings after a fraction of the change, (M,)."""
@@ -120,7 +120,7 @@ class Line:
     def at(self, weights: Weights) -> Array:
         """Return the readings with some parameters replaced, (M,)."""
         with torch.no_grad():
-            parts = [_flat(self._called(weights, batch, where)) for where, batch in self.batches]
+            parts = [flat_array(self._called(weights, batch, where)) for where, batch in self.batches]
         return np.concatenate(parts)[self.order]
 
     def derivative(self, delta: Weights) -> Array:
@@ -135,7 +135,7 @@ class Line:
                 moved = torch.func.jvp(lambda given: self._called(given, batch, ""), (start,), (delta,))[1]
         except (RuntimeError, NotImplementedError, ValueError):
             return self._backward(delta, batch, where)
-        return _flat(moved)
+        return flat_array(moved)
 
     def _backward(self, delta: Weights, batch: Any, where: str) -> Array:
         start = {name: self.held[name].clone().requires_grad_() for name in delta}
@@ -185,10 +185,6 @@ class _Holder(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         return self._subject[0].values(batch, where)
 
 
-def _flat(readings: torch.Tensor) -> Array:
-    return np.asarray(readings.detach().to(torch.float64).cpu().numpy().ravel())
-
-
 def _norm(tensors: Any) -> float:
     return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors))
 
@@ -199,7 +195,7 @@ def _own_readings(line: Line, after: Any, batches: Bank, dtype: Any, start: Arra
         return line.readings(1.0)
     with untouched(after) as snapshot, torch.no_grad():
         subject = Subject(after, line.subject.function, line.subject.parameters, snapshot)
-        parts = [_flat(subject.values(batch, f"after: {where}")) for where, batch in batches_of(batches)]
+        parts = [flat_array(subject.values(batch, f"after: {where}")) for where, batch in batches_of(batches)]
     found = np.concatenate(parts)
     if len(found) != len(start):
         msg = f"after must give as many readings as before; got {len(found)} and {len(start)}"
