@@ -26,6 +26,8 @@ class Tree:
     """(leaves,)."""
     held: tuple[Any, ...]
     """All leaves, those to be differentiated included, in the order of the pytree."""
+    every: tuple[str, ...]
+    """The names of all leaves."""
     places: tuple[int, ...]
     """(leaves,) where they are among all."""
     structure: Any
@@ -97,6 +99,7 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
         names=chosen,
         groups=_leaf_groups(groups, chosen, [paths[k][0] for k in places], sum(leaf.size for leaf in leaves)),
         held=tuple(leaf for _, leaf in paths),
+        every=tuple(names.values()),
         places=places,
         structure=structure,
         double=double,

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -33,6 +33,11 @@ class Function:
         if name not in self.made:
             self.made[name] = make()
         return self.made[name]
+
+    def holding(self, other: Tree) -> "Function":
+        """Return it with what another pytree holds beside the leaves that readings are differentiated by."""
+        tree = replace(self.tree, held=other.held, every=other.every, places=other.places, structure=other.structure)
+        return replace(self, tree=tree, made={})
 
     def __call__(self, params: dict[str, Any], bank: Any) -> Any:
         """Return the readings as the function gives them, in NumPy arrays."""

@@ -12,13 +12,16 @@ from estim.probe.along import absolute, noisy, whitened
 from estim.probe.derivatives.rounding import EPS, MOVED, error_by_moving
 from estim.probe.directions.noise import Whitening
 from estim.probe.jax.bank import read_parts
-from estim.probe.jax.parameters import Tree, moved_leaves, read_tree, require_finite_leaves
-from estim.probe.jax.pieces import Parts, all_pieces
+from estim.probe.jax.other import Other, read_argument, read_other, vector_of_leaves
+from estim.probe.jax.parameters import Tree, moved_leaves, read_tree
+from estim.probe.jax.pieces import Parts, Piece, all_pieces
 from estim.probe.jax.precision import precision, raised, rounding
 from estim.probe.jax.products import INPUTS, Products
 from estim.probe.jax.readings import Function
 from estim.probe.jax.slopes import require_derivative
 from estim.probe.jax.twin import in_float64
+from estim.probe.model.calls import Calls
+from estim.probe.model.probe import as_callable
 from estim.probe.model.readings import complex_note
 from estim.probe.two_models.pair import (
     Pair,
@@ -49,11 +52,10 @@ def pair_of_large(model: Callable[..., Any], before: Any, after: Any, bank: Any,
         When they do not fit each other, or are the same, or the model cannot be read or differentiated, or has other
         derivatives than JAX takes of it.
     """
-    tree = read_tree(before)
-    require_finite_leaves(tree)
-    end = _leaves_like(tree, after, "after")
-    delta = _vector(end) - _vector(tree.leaves)
-    if not delta.any():
+    tree = read_argument(before, "before")
+    end = read_other(tree, after, "after")
+    delta = vector_of_leaves(end.leaves) - vector_of_leaves(tree.leaves)
+    if not delta.any() and not end.held:
         msg = "after must differ from before; all parameters are the same"
         raise ValueError(msg)
     function = Function(model, tree, by_input=True)
@@ -62,25 +64,52 @@ def pair_of_large(model: Callable[..., Any], before: Any, after: Any, bank: Any,
     require_derivative(function, read.parts, eps)
     start = np.concatenate([part.readings for part in read.parts.known])[line.order]
     noise = noisy(sigma, len(start))
-    changed, expected = line.at(end) - start, line.derivative(delta)
+    ahead = line.holding(end, "after")
+    changed, expected = ahead.at(end.leaves) - start, line.derivative(delta)
     require_finite(changed, "after")
 
     def margin(smallest: Any, rng: np.random.Generator) -> Margin:
         if isinstance(smallest, AnyChange):
             return _margin(line, smallest, noise, rng)
-        third = line.at(_leaves_like(tree, smallest, "smallest_change")) - start
+        other = read_other(tree, smallest, "smallest_change")
+        third = line.holding(other, "smallest_change").at(other.leaves) - start
         require_finite(third, "smallest_change")
         return third_margin(float(np.linalg.norm(whitened(noise, third))))
 
     return Pair(
-        expected=expected, changed=changed, error=_error(line, end, delta, (start, expected, changed), eps),
-        partly=lambda t: line.partly(t * delta) - start if t < 1.0 else changed,
+        expected=expected, changed=changed,
+        error=_error(line, ahead, end.leaves, delta, (start, expected, changed), eps),
+        partly=lambda t: ahead.partly(t * delta) - start if t < 1.0 else changed,
         whiten=lambda change: whitened(noise, change), absolute=lambda bound: absolute(noise, bound),
         project=lambda change: whole_change(whitened(noise, change)), margin=margin,
-        delta=np.array([np.linalg.norm(delta), np.linalg.norm(_vector(tree.leaves))]),
+        delta=np.array([np.linalg.norm(delta), np.linalg.norm(vector_of_leaves(tree.leaves))]),
         parameters=int(np.count_nonzero(delta)),
-        notes=(*tree.notes, *([complex_note(len(start))] if read.complex else [])),
+        notes=(*tree.notes, *end.notes, *([complex_note(len(start))] if read.complex else [])),
     )  # fmt: skip
+
+
+def calls_of_other(
+    calls: Calls, model: Callable[..., Any], before: Any, given: Any, bank: Any, argument: str
+) -> tuple[Array, Calls, tuple[str, ...]]:
+    """Return another pytree of few parameters as a vector, (P,), the model with what it holds, and notes on that.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When it does not fit the first, or the model does not take it.
+    """
+    tree = read_tree(before)
+    other = read_other(tree, given, argument)
+    vector = vector_of_leaves(other.leaves)
+    if not other.held:
+        return vector, calls, ()
+    there = replace(calls, model=as_callable(model, bank, other.tree.rebuild(other.leaves))[0])
+    try:
+        there.raw(vector)
+    except Exception as error:
+        msg = f"the model must take {argument} as it takes before; it raised {error!r}"
+        raise ValueError(msg) from error
+    return vector, there, other.notes
 
 
 @dataclass(frozen=True)
@@ -96,11 +125,31 @@ class _Line:
     def leaves(self) -> list[Any]:
         return list(self.function.tree.leaves)
 
+    def holding(self, other: Other, argument: str) -> "_Line":
+        """Return the same function with what another pytree holds; raises ValueError where it cannot be called."""
+        if not other.held:
+            return self
+        # Inputs that do not depend on each other may do so with it: each batch is read whole.
+        parts = replace(self.parts, known=tuple(replace(part, apart=0) for part in self.parts.known))
+        found = replace(self, function=self.function.holding(other.tree), parts=parts)
+        try:
+            found.at(other.leaves)
+        except Exception as error:
+            msg = f"the model must take {argument} as it takes before; it raised {error!r}"
+            raise ValueError(msg) from error
+        return found
+
     def at(self, leaves: Sequence[Any]) -> Array:
         """Return the readings at some leaves, (M,)."""
-        return self._collected(
-            lambda piece: np.asarray(self.function.flat(list(leaves), piece.bank)).astype(np.float64)
-        )
+
+        def read(piece: Piece) -> Array:
+            found = np.asarray(self.function.flat(list(leaves), piece.bank)).astype(np.float64)
+            if len(found) != piece.size:
+                msg = f"the model must always return the same number of readings; got {piece.size}, then {len(found)}"
+                raise ValueError(msg)
+            return found
+
+        return self._collected(read)
 
     def partly(self, change: Array) -> Array:
         """Return the readings after a change of all parameters, (M,); NaN where the function fails."""
@@ -116,7 +165,7 @@ class _Line:
         products, given = Products(self.function), self.leaves if leaves is None else leaves
         return self._collected(lambda piece: products.forth(given, piece, change))
 
-    def _collected(self, take: Callable[[Any], Array]) -> Array:
+    def _collected(self, take: Callable[[Piece], Array]) -> Array:
         found = np.empty(len(self.order))
         with precision(self.function.tree.double):
             for piece in all_pieces(self.parts, INPUTS):
@@ -129,33 +178,9 @@ class _Line:
         return [jnp.asarray(part.reshape(leaf.shape), leaf.dtype) for leaf, part in pairs]
 
 
-def _vector(leaves: Sequence[Any]) -> Array:
-    return np.concatenate([np.asarray(leaf).astype(np.float64).ravel() for leaf in leaves])
-
-
-def _leaves_like(tree: Tree, given: Any, argument: str) -> list[Any]:
-    """Return the leaves of another pytree in the dtypes of the first; raises ValueError when they do not fit."""
-    try:
-        other = read_tree(given)
-    except (TypeError, ValueError) as error:
-        msg = str(error).replace("params must", f"{argument} must", 1)
-        raise type(error)(msg) from error
-    shapes = {name: leaf.shape for name, leaf in zip(other.names, other.leaves, strict=True)}
-    for name, leaf in zip(tree.names, tree.leaves, strict=True):
-        if shapes.pop(name, None) != leaf.shape:
-            got = next((one.shape for key, one in zip(other.names, other.leaves, strict=True) if key == name), "none")
-            msg = f"{argument} must have the parameters of before; {name} has shape {leaf.shape}; got {got}"
-            raise ValueError(msg)
-    if shapes:
-        msg = f"{argument} must have the parameters of before; it has {next(iter(shapes))} besides"
-        raise ValueError(msg)
-    require_finite_leaves(other, argument)
-    found = dict(zip(other.names, other.leaves, strict=True))
-    with precision(tree.double):
-        return [jnp.asarray(found[name], leaf.dtype) for name, leaf in zip(tree.names, tree.leaves, strict=True)]
-
-
-def _error(line: _Line, end: list[Any], delta: Array, found: tuple[Array, Array, Array], eps: float) -> Array:
+def _error(
+    line: _Line, ahead: _Line, end: list[Any], delta: Array, found: tuple[Array, Array, Array], eps: float
+) -> Array:
     """Return how far both changes of the readings may be off, (M,): measured beside a copy in double precision."""
     start, expected, changed = found
     function = line.function
@@ -163,7 +188,8 @@ def _error(line: _Line, end: list[Any], delta: Array, found: tuple[Array, Array,
     if twin is not function:
         double = replace(line, function=twin)
         with precision(True):
-            truth = double.at(raised(end)) - double.at(double.leaves)
+            after = replace(ahead, function=twin.holding(ahead.function.tree))
+            truth = after.at(raised(end)) - double.at(double.leaves)
         off = np.abs(expected - double.derivative(delta)) + np.abs(changed - truth)
         return np.asarray(_MARGIN * off + 2.0 * EPS * np.abs(start))
     with precision(function.tree.double):
@@ -178,7 +204,7 @@ def _margin(line: _Line, smallest: AnyChange, noise: Whitening, rng: np.random.G
     if smallest.case == "worst":
         size = sum(block.stop - block.start for blocks in members.values() for block in blocks)
         return worst_margin(smallest, size, len(line.order))
-    start = _vector(line.leaves)
+    start = vector_of_leaves(line.leaves)
     changes = (_drawn(start, members, smallest, rng) for _ in range(DIRECTIONS))
     shifts = [float(np.linalg.norm(whitened(noise, line.derivative(change)))) for change in changes]
     return Margin(str(smallest), np.sort(shifts), None)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from estim.probe.along import compared
 from estim.probe.model.kinds import is_torch_module, require_left_out
+from estim.probe.model.same_batches import same_batches
 from estim.probe.two_models.model_change import ModelChange
 from estim.probe.two_models.pair import Pair
 from estim.probe.two_models.pair_of_parameters import pair_of_parameters
@@ -56,7 +57,8 @@ def judge_models(
         Parameters, nested or an array, go with `model`.
     after : state dict, torch module, Network, or parameters
         For a module a state dict with the same names, or a module that has one: quantised weights are dequantised,
-        buffers not compared. A module is evaluated as it is, so that its own arithmetic shows.
+        buffers not compared. A module is evaluated as it is, so that its own arithmetic shows. Arrays of JAX are read
+        in the dtypes of `before`; what has no derivative, such as whole numbers, may differ, too: a note names it.
     bank, sigma, readings, groups, dtype
         As for `estim.sensitivity`; sigma without zeros.
     model : callable, optional
@@ -119,6 +121,7 @@ def judge_models(
     sides = 1 + (baseline == "noisy")
     wanted = {"confidence_level": confidence_level, "power": power}
     repeats, random = Repeats(float(sides), sides, float(repeat_correlation)), generator(rng)
+    bank = same_batches(bank)
     if is_torch_module(before):
         from estim.probe.torch.two_models import compared_modules
 

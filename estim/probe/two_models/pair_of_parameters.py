@@ -9,8 +9,8 @@ import numpy.typing as npt
 from estim.attention import Network
 from estim.probe.along import absolute, error_of_change, noisy, start, whitened
 from estim.probe.assemble import assemble
-from estim.probe.model.kinds import holds_jax_arrays
-from estim.probe.model.parameters import Parameters, read_parameters
+from estim.probe.model.calls import Calls
+from estim.probe.model.parameters import read_parameters
 from estim.probe.model.probe import is_function_of_jax
 from estim.probe.record import Sensitivity
 from estim.probe.two_models.pair import Pair, require_finite, third_margin
@@ -25,7 +25,7 @@ Array = npt.NDArray[np.float64]
 
 def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: Any) -> Pair:
     """Return two sets of parameters of a callable, or two networks."""
-    network = isinstance(before, Network)
+    network, of_jax = isinstance(before, Network), False
     if not network and not callable(model):
         msg = (
             "before must be a torch.nn.Module or an attention.Network, or parameters with model=a callable "
@@ -36,24 +36,33 @@ def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: An
         _require_left_out_model(model)
         found, calls = start(before, bank, None, None)
     else:
-        if is_function_of_jax(model, before):
+        of_jax = is_function_of_jax(model, before)
+        if of_jax:
             from estim.probe.jax.large import is_large
+            from estim.probe.jax.other import read_argument
             from estim.probe.jax.two_models import pair_of_large
 
+            read_argument(before, "before")
             if is_large(before):
                 return pair_of_large(model, before, after, bank, sigma)
-        _read(before, "before")
+        else:
+            read_parameters(before, argument="before")
         found, calls = start(model, bank, before, None)
 
-    def values(given: Any, argument: str) -> Array:
-        return _other(before, given, found.names, argument)
+    def read(given: Any, argument: str) -> tuple[Array, Calls, tuple[str, ...]]:
+        if of_jax:
+            from estim.probe.jax.two_models import calls_of_other
 
-    delta = values(after, "after") - found.parameters
-    if not delta.any():
+            return calls_of_other(calls, model, before, given, bank, argument)
+        return _other(before, given, found.names, argument), calls, ()
+
+    end, ahead, notes = read(after, "after")
+    delta = end - found.parameters
+    if not delta.any() and not notes:
         msg = "after must differ from before; all parameters are the same"
         raise ValueError(msg)
     noise = noisy(sigma, found.total)
-    moved = calls(found.parameters + delta)
+    moved = ahead(found.parameters + delta)
     require_finite(moved, "after")
     level = error_of_change(found, calls, delta, moved)
     record = assemble(
@@ -63,17 +72,18 @@ def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: An
     def margin(smallest: Any, rng: np.random.Generator) -> Margin:
         if isinstance(smallest, AnyChange):
             return margin_of(record, smallest, rng)
-        third = calls(values(smallest, "smallest_change")) - found.readings
+        values, calls_there, _ = read(smallest, "smallest_change")
+        third = calls_there(values) - found.readings
         require_finite(third, "smallest_change")
         return third_margin(math.sqrt(_projected(record, third).statistic))
 
     return Pair(
         expected=found.jacobian @ delta, changed=moved - found.readings, error=level,
-        partly=lambda t: calls(found.parameters + t * delta) - found.readings,
+        partly=lambda t: ahead(found.parameters + t * delta) - found.readings,
         whiten=lambda change: whitened(noise, change), absolute=lambda bound: absolute(noise, bound),
         project=lambda change: _projected(record, change), margin=margin,
         delta=np.array([np.linalg.norm(delta), np.linalg.norm(found.parameters)]),
-        parameters=int(np.count_nonzero(delta)), notes=found.notes,
+        parameters=int(np.count_nonzero(delta)), notes=(*found.notes, *notes),
     )  # fmt: skip
 
 
@@ -89,14 +99,6 @@ def _projected(record: Sensitivity, change: Array) -> Projected:
     return project(record, seen, 1.0)
 
 
-def _read(given: Any, argument: str) -> Parameters:
-    if holds_jax_arrays(given):
-        from estim.probe.jax.parameters import read_tree, vector_of
-
-        return vector_of(read_tree(given))
-    return read_parameters(given, argument=argument)
-
-
 def _other(before: Any, given: Any, names: tuple[str, ...], argument: str) -> Array:
     """Return the parameters of another model as a vector like those of the first."""
     if isinstance(before, Network):
@@ -109,7 +111,7 @@ def _other(before: Any, given: Any, names: tuple[str, ...], argument: str) -> Ar
         from estim.probe.model.networks import nested_parameters
 
         given = nested_parameters(given)
-    found = _read(given, argument)
+    found = read_parameters(given, argument=argument)
     if found.names != names:
         odd = sorted(set(found.names) ^ set(names))
         said = f"{odd[0]} is in one of them only" if odd else "their order differs"

@@ -1,4 +1,6 @@
-"""Two sets of parameters that are too many for a Jacobian: as the same pair of few."""
+"""Two sets of parameters that are too many for a Jacobian: as the same pair of few; and what is no parameter."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -156,3 +158,97 @@ def test_a_derivative_that_is_none_of_the_model_is_refused(huge, dtype):
     huge()
     with pytest.raises(ValueError, match=r"^the derivative that JAX takes must be that of the model; "):
         estim.judge_models(before, after, inputs(20).astype(dtype), 0.1, model=stopped)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Scale:
+    by: jax.Array
+    name: str = dataclasses.field(metadata={"static": True}, default="scale")
+
+
+MASK = np.array([True, False, True])
+
+
+def masked(params, bank):
+    """Return readings that something of no floating point decides on."""
+    rows = jnp.where(params["mask"], bank, 0.0)
+    return PERCEPTRON(params, rows - rows.mean(axis=0) * params["centred"]) * params["steps"]
+
+
+def held(**values):
+    return {"mask": jnp.asarray([True, True, True]), "centred": jnp.asarray(0), "steps": 2, **values}
+
+
+@pytest.mark.parametrize("large_one", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [({"mask": jnp.asarray(MASK)}, "mask"), ({"steps": 3}, "steps"), ({"centred": jnp.asarray(1)}, "centred")],
+)
+def test_what_has_no_derivative_is_part_of_the_actual_shift_only(huge, large_one, dtype, change, name):
+    (one, two), bank, sigma = pair(dtype), inputs(50).astype(dtype), 0.05
+    before, after = {**one, **held()}, {**two, **held(**change)}
+    if large_one:
+        huge()
+    found = estim.judge_models(before, after, bank, sigma, model=masked)
+    with jax.enable_x64(True):
+        actual = np.linalg.norm(np.asarray(masked(after, bank)) - np.asarray(masked(before, bank))) / sigma
+    alike = estim.judge_models(before, {**two, **held()}, bank, sigma, model=masked)
+    assert abs(found.actual - actual) <= found.error + 1e-9 * actual
+    np.testing.assert_allclose(found.predicted, alike.predicted, rtol=1e-12)
+    assert found.outcome.name == "CHANGED"
+    # Of no fraction of the change is the prediction right.
+    assert (found.differences > 5.0).all()
+    assert found.linear_up_to < 0.01
+    (note,) = [note for note in found.notes if note.startswith("after differs from before in more than numbers of")]
+    assert f"floating point: {name}; the actual shift has that in it" in note
+    assert not any(note.startswith("after differs") for note in alike.notes)
+
+
+@pytest.mark.parametrize("large_one", [False, True])
+def test_a_change_of_nothing_but_what_has_no_derivative_is_judged(double, huge, large_one):
+    one, bank = {**pair()[0], **held()}, inputs(5)
+    if large_one:
+        huge()
+    found = estim.judge_models(one, {**one, "steps": 3}, bank, 0.1, model=masked)
+    assert (found.predicted, found.parameters, found.relative_size) == (0.0, 0, 0.0)
+    np.testing.assert_allclose(found.actual, np.linalg.norm(PERCEPTRON(one, bank)) / 0.1, rtol=1e-12)
+    as_much = estim.judge_models(one, pair()[1] | held(), bank, 0.1, model=masked, smallest_change={**one, "steps": 3})
+    np.testing.assert_allclose(as_much.verdict.shifts, found.actual, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"^after must differ from before; all parameters are the same$"):
+        estim.judge_models(one, {**one, **held()}, bank, 0.1, model=masked)
+
+
+@pytest.mark.parametrize("large_one", [False, True])
+def test_fields_that_are_static_are_part_of_the_actual_shift(double, huge, large_one):
+    bank = inputs(5)
+    if large_one:
+        huge()
+    model = lambda p, x: PERCEPTRON(p["net"], x) * len(p["scale"].name)  # noqa: E731
+    before, after = (
+        {"net": net, "scale": Scale(jnp.ones(1), name)} for net, name in zip(pair(), ("a", "bb"), strict=True)
+    )
+    found = estim.judge_models(before, after, bank, 0.1, model=model)
+    np.testing.assert_allclose(found.actual, np.linalg.norm(model(after, bank) - model(before, bank)) / 0.1, rtol=1e-9)
+    assert any("floating point: what the pytree itself is made of" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("large_one", [False, True])
+def test_what_the_model_does_not_take_is_said(double, huge, large_one):
+    one, two = ({**tree, **held()} for tree in pair())
+    if large_one:
+        huge()
+
+    def refused(message, **change):
+        with pytest.raises(ValueError, match=message):
+            estim.judge_models(one, {**two, **change}, inputs(5), 0.1, model=masked)
+
+    refused(r"^the model must take after as it takes before; it raised ", mask=jnp.ones(7, dtype=bool))
+    refused(r"^the model must take after as it takes before; it raised ValueError\('the model must always return the s",
+            steps=jnp.ones((2, 1, 1), dtype=int))  # fmt: skip
+    refused(r"^after must have the parameters of before; second.weight has shape \(4, 2\); got int64, no floating po",
+            second={"weight": jnp.ones((4, 2), dtype=int)})  # fmt: skip
+    lost = {**one, "first": {**one["first"], "bias": jnp.full(4, jnp.nan)}}
+    with pytest.raises(ValueError, match=r"^before must be finite; got nan for first.bias, entry 0$"):
+        estim.judge_models(lost, two, inputs(5), 0.1, model=masked)
