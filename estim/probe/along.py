@@ -14,6 +14,7 @@ from estim.probe.directions.noise import Whitening, whitening
 from estim.probe.model.calls import Calls, first_calls
 from estim.probe.model.probe import as_callable, probe
 from estim.probe.model.probed import Probed
+from estim.probe.model.same_batches import same_batches
 from estim.record import Record
 from estim.recovery.response import MeanResponse
 
@@ -195,6 +196,7 @@ def error_of_change(found: Probed, calls: Calls, change: Array, moved: Array) ->
 
 def start(model: Any, bank: Any, params: Any, names: Any) -> tuple[Probed, Calls]:
     """Return the linear model, and the model as a function of its parameter vector."""
+    bank = same_batches(bank)
     called, parameters, whole = as_callable(model, bank, params, names)
     found = probe(model, bank, params=params, names=names)
     return found, first_calls(called, whole, parameters).calls

@@ -20,6 +20,7 @@ from estim.probe.model.kinds import (
 )
 from estim.probe.model.names_of_inputs import names_of_inputs
 from estim.probe.model.probe import is_function_of_jax, probe
+from estim.probe.model.same_batches import same_batches
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, check_progress, generator
 
@@ -149,6 +150,7 @@ def sensitivity(
     check_progress(progress)
     require_nan_policy(nan_policy)
     require_keep(keep)
+    bank = same_batches(bank)
     if is_torch_module(model):
         from estim.probe.torch.sensitivity import Asked, sensitivity_of_module
 

@@ -54,16 +54,9 @@ class Parts:
 
     def __iter__(self) -> Iterator[Part]:
         """Iterate over the batches that have readings left."""
-        number = -1
-        for number, batch in enumerate(self.batches()):
-            part = self.known[min(number, len(self.known) - 1)]
-            if number < len(self.known):
-                _require_as_many(part, batch, number)
-            if number < len(self.known) and len(part.readings):
+        for part, batch in zip(self.known, self.batches(), strict=True):
+            if len(part.readings):
                 yield part.holding(batch)
-        if number + 1 != len(self.known):
-            msg = f"bank must give the same batches each time; got {len(self.known)} of them, then {number + 1}"
-            raise ValueError(msg)
 
     @property
     def readings(self) -> int:
@@ -74,19 +67,6 @@ class Parts:
     def most(self) -> int:
         """Inputs of the largest batch whose inputs are apart, at least 1."""
         return max(1, *(part.apart for part in self.known))
-
-
-def _require_as_many(part: Part, batch: Any, number: int) -> None:
-    """Refuse a batch of another number of inputs than it had, where arrays have these as first axis."""
-    if not part.apart:
-        return
-    for leaf in jax.tree_util.tree_leaves(batch):
-        if is_array(leaf) and np.shape(leaf)[:1] != (part.count,):
-            msg = (
-                f"bank must give the same batches each time; batch {number} had {part.count} inputs, and then an array "
-                f"of shape {np.shape(leaf)}"
-            )
-            raise ValueError(msg)
 
 
 def is_array(leaf: Any) -> bool:

@@ -17,6 +17,7 @@ from estim.probe.many_unknowns.least_squares import EPS, Problem, absolute, whit
 from estim.probe.many_unknowns.refit import NetworkRefit, Refit, refit_of
 from estim.probe.model.probe import probe
 from estim.probe.model.probed import Probed
+from estim.probe.model.same_batches import same_batches
 from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
@@ -52,6 +53,7 @@ def set_up(
             f"function, so that a box of factors means nothing; got {bounds!r:.80}"
         )
         raise ValueError(msg)
+    bank = same_batches(bank)
     probed = probe(model, bank, params=params, jac=jac, names=names)
     noise = _noisy(sigma, probed.total)
     lower, upper = read_bounds(bounds, probed.parameters, probed.names)

@@ -10,7 +10,8 @@ class Batches:
     Parameters
     ----------
     factory : callable
-        ``factory()`` returns a fresh iterator over batches, each a bank that the model takes.
+        ``factory()`` returns a fresh iterator over batches, each a bank that the model takes; the same ones in the
+        same order each time.
 
     Raises
     ------

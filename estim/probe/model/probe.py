@@ -361,4 +361,5 @@ def _by_batch(one: Callable[[Any], Probed], bank: Batches) -> Probed:
         except (TypeError, ValueError) as error:
             msg = f"batch {number}: {error}"
             raise type(error)(msg) from error
+    next(iter(bank))  # once more: of what is shuffled, a single pass would say nothing
     return stacked(parts)

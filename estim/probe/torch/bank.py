@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from estim.probe.model.batches import Batches
+from estim.probe.model.same_batches import SameBatches
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ def read_bank(bank: Any, device: Any, dtype: Any) -> Bank:
 
     Parameters
     ----------
-    bank : Tensor, array, mapping or tuple of them, DataLoader, or Batches
+    bank : Tensor, array, mapping or tuple of them, or Batches
         The first axis is the inputs.
     device : torch.device
         The model's.
@@ -37,17 +38,12 @@ def read_bank(bank: Any, device: Any, dtype: Any) -> Bank:
     TypeError
         When the bank is none of these.
     ValueError
-        When it is empty, on another device, or its DataLoader shuffles.
+        When it is empty, or on another device.
     """
     kind, cast = dtype
     prepare = _Prepare(device, kind, cast)
     if isinstance(bank, Batches):
         return Bank(lambda: (prepare(batch) for batch in bank), False)
-    if isinstance(bank, torch.utils.data.DataLoader):
-        if isinstance(bank.sampler, torch.utils.data.RandomSampler):
-            msg = "bank must come in the same order each time; got a DataLoader with shuffle=True"
-            raise ValueError(msg)
-        return Bank(lambda: _loaded(bank, prepare), False)
     one = prepare(bank)
     if length(one) == 0:
         msg = f"bank must hold at least one input; got {_shape(one)}"
@@ -55,14 +51,34 @@ def read_bank(bank: Any, device: Any, dtype: Any) -> Bank:
     return Bank(lambda: iter([one]), True)
 
 
-def _loaded(loader: Any, prepare: "_Prepare") -> Iterator[Any]:
+def in_batches(bank: Any) -> Any:
+    """Return a DataLoader as batches that must be the same on every pass; any other bank as it is.
+
+    Raises
+    ------
+    ValueError
+        When it shuffles, or later, when it has no batch.
+    """
+    if not isinstance(bank, torch.utils.data.DataLoader):
+        return bank
+    if isinstance(bank.sampler, torch.utils.data.RandomSampler):
+        msg = "bank must come in the same order each time; got a DataLoader with shuffle=True"
+        raise ValueError(msg)
+    return SameBatches(Batches(lambda: _loaded(bank)))
+
+
+def _loaded(loader: Any) -> Iterator[Any]:
     empty = True
     for batch in loader:
         empty = False
-        yield prepare(batch)
+        yield batch
     if empty:
         msg = "bank must hold at least one input; the DataLoader gave no batch"
         raise ValueError(msg)
+
+
+#: What to do with several batches.
+_OF_BATCHES = ": batches = list(...), and then estim.Batches(lambda: batches), is a bank of batches"
 
 
 @dataclass(frozen=True)
@@ -84,10 +100,10 @@ class _Prepare:
             return {name: self._entry(value) for name, value in batch.items()}
         if isinstance(batch, tuple | list) and any(isinstance(value, torch.Tensor | np.ndarray) for value in batch):
             return tuple(self._entry(value) for value in batch)
-        if isinstance(batch, list) or batch is None or isinstance(batch, str | int | float):
+        if isinstance(batch, list | Iterator) or batch is None or isinstance(batch, str | int | float):
             msg = (
                 "bank must be a tensor, a dict or tuple of tensors, a DataLoader or estim.Batches; "
-                f"got {type(batch).__name__}"
+                f"got {type(batch).__name__}{_OF_BATCHES if isinstance(batch, list | Iterator) else ''}"
             )
             raise TypeError(msg)
         return batch

@@ -92,8 +92,8 @@ class Subject:
         said = f"the model raised {error!r} for this bank"
         if isinstance(batch, tuple) and self.function is None:
             said += (
-                f"; a tuple of {len(batch)} is given as {len(batch)} arguments: "
-                "readings=lambda model, inputs: ... takes another way"
+                f"; a tuple or list of {len(batch)} is given as {len(batch)} arguments: readings=lambda model, inputs: "
+                "... takes another way, and estim.Batches(lambda: batches) a list of batches"
             )
         count = length(batch)
         if count is None or not 2 <= count <= _TRIED:

@@ -21,7 +21,7 @@ from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.probed import Probed
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.record import Sensitivity
-from estim.probe.torch.bank import Bank, in_parts, read_bank
+from estim.probe.torch.bank import Bank, in_batches, in_parts, read_bank
 from estim.probe.torch.dense import batches_of, jacobian_of, measured_error, moved_jacobian
 from estim.probe.torch.error import relative_errors
 from estim.probe.torch.gram import Layout
@@ -183,6 +183,7 @@ def sensitivity_of_module(
     if asked.readings is not None and not callable(asked.readings):
         msg = f"readings must be a callable readings(module, inputs) -> tensor; got {asked.readings!r:.60}"
         raise TypeError(msg)
+    bank = in_batches(bank)
     with opened(module, bank, asked) as (subject, batches):
         seen = survey(subject, batches, asked.nan_policy == "omit")
         inputs, size = _inputs_of(asked, seen), subject.parameters.size

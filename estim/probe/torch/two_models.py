@@ -15,7 +15,7 @@ from estim.probe.along import absolute, noisy, whitened
 from estim.probe.derivatives.rounding import error_by_moving
 from estim.probe.directions.noise import Whitening
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
-from estim.probe.torch.bank import Bank, read_bank
+from estim.probe.torch.bank import Bank, in_batches, read_bank
 from estim.probe.torch.dense import batches_of, moved_parameters
 from estim.probe.torch.parameters import tensor_groups, trainable
 from estim.probe.torch.readings import Subject, as_dtype, explained, flat_array
@@ -48,10 +48,11 @@ def compared_modules(
     before: Any, after: Any, bank: Any, sigma: Any, readings: Any, groups: Any, dtype: Any
 ) -> Iterator[Pair]:
     """Read both modules, and yield them as a pair that can be evaluated; both are left as they were found."""
-    with _line(before, after, bank, readings, dtype) as (line, batches, notes):
+    bank = in_batches(bank)
+    with _line(before, after, bank, readings, dtype) as (line, notes):
         start = line.start()
         noise = noisy(sigma, len(start))
-        changed = _own_readings(line, after, batches, dtype, start) - start
+        changed = _own_readings(line, after, dtype, start) - start
         require_finite(changed, "after")
         expected = line.derivative(line.delta)
         own = isinstance(after, torch.nn.Module) and dtype is None
@@ -69,9 +70,7 @@ def compared_modules(
 
 
 @contextmanager
-def _line(
-    before: Any, after: Any, bank: Any, readings: Any, dtype: Any
-) -> Iterator[tuple["Line", Bank, tuple[str, ...]]]:
+def _line(before: Any, after: Any, bank: Any, readings: Any, dtype: Any) -> Iterator[tuple["Line", tuple[str, ...]]]:
     """Make the way from one set of weights to another ready to be read; frozen parameters are on it, too."""
     module = before if dtype is None else as_dtype(before, dtype)
     with untouched(module) as snapshot:
@@ -82,14 +81,14 @@ def _line(
         kind, device = parameters.tensors[0].dtype, parameters.tensors[0].device
         batches = read_bank(bank, device, (kind, dtype is not None))
         other, notes = weights_like(module, after, "after")
-        yield Line(Subject(module, readings, parameters, snapshot), batches, other), batches, notes
+        yield Line(Subject(module, readings, parameters, snapshot), batches, other), notes
 
 
 class Line:
     """A module with its parameters moved along the way from one set to another."""
 
     def __init__(self, subject: Subject, bank: Bank, end: Weights) -> None:
-        self.subject, self.batches = subject, list(batches_of(bank))
+        self.subject, self.bank = subject, bank
         self.holder = _Holder(subject)
         self.order = np.empty(0, dtype=np.int64)
         """(M,) the readings as they come in their own order, known after `start`."""
@@ -101,10 +100,14 @@ class Line:
             msg = "after must differ from before; all parameters are the same"
             raise ValueError(msg)
 
+    def batches(self) -> Iterator[tuple[str, Any]]:
+        """Yield each batch with what an error says before it."""
+        return batches_of(self.bank)
+
     def start(self) -> Array:
         """Return the readings before, each batch called twice to see whether they repeat."""
         parts, complex_ones = [], []
-        for where, batch in self.batches:
+        for where, batch in self.batches():
             parts.append(self.subject.checked(batch, where))
             complex_ones.append(self.subject.complex)
         places = places_of_parts([(len(part), part.shape[1]) for part in parts], require_one_kind(complex_ones))
@@ -120,12 +123,12 @@ class Line:
     def at(self, weights: Weights) -> Array:
         """Return the readings with some parameters replaced, (M,)."""
         with torch.no_grad():
-            parts = [flat_array(self._called(weights, batch, where)) for where, batch in self.batches]
+            parts = [flat_array(self._called(weights, batch, where)) for where, batch in self.batches()]
         return np.concatenate(parts)[self.order]
 
     def derivative(self, delta: Weights) -> Array:
         """Return J delta, (M,), forward where torch can, by a backward pass for each reading where it cannot."""
-        found = [self._forward(delta, batch, where) for where, batch in self.batches]
+        found = [self._forward(delta, batch, where) for where, batch in self.batches()]
         return np.concatenate(found)[self.order]
 
     def _forward(self, delta: Weights, batch: Any, where: str) -> Array:
@@ -189,13 +192,13 @@ def _norm(tensors: Any) -> float:
     return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors))
 
 
-def _own_readings(line: Line, after: Any, batches: Bank, dtype: Any, start: Array) -> Array:
+def _own_readings(line: Line, after: Any, dtype: Any, start: Array) -> Array:
     """Return the readings after: of a module by its own arithmetic, unless a copy in another dtype is probed."""
     if not isinstance(after, torch.nn.Module) or dtype is not None:
         return line.readings(1.0)
     with untouched(after) as snapshot, torch.no_grad():
         subject = Subject(after, line.subject.function, line.subject.parameters, snapshot)
-        parts = [flat_array(subject.values(batch, f"after: {where}")) for where, batch in batches_of(batches)]
+        parts = [flat_array(subject.values(batch, f"after: {where}")) for where, batch in line.batches()]
     found = np.concatenate(parts)
     if len(found) != len(start):
         msg = f"after must give as many readings as before; got {len(found)} and {len(start)}"
@@ -210,7 +213,7 @@ def _error(line: Line, asked: tuple[Any, ...], own: bool, found: tuple[Array, Ar
     if kind != torch.float64:
         before, after, bank, readings = asked
         try:
-            with _line(before, after, bank, readings, torch.float64) as (double, _, _):
+            with _line(before, after, bank, readings, torch.float64) as (double, _):
                 double.order = line.order
                 truth = double.readings(0.0), double.derivative(double.delta), double.readings(1.0)
             moved = 0.0 if own else changed - (truth[2] - truth[0])

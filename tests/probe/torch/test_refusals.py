@@ -128,7 +128,7 @@ def test_parameters_over_shared_memory_are_refused():
         (inputs(6, 3).to("meta"), ValueError, r"^bank must be on the device of the model, cpu; got meta$"),
         (inputs(0, 3), ValueError, r"^bank must hold at least one input; got shape \(0, 3\)$"),
         ("words", TypeError, r"^bank must be a tensor, a dict or tuple of tensors, .*; got str$"),
-        (["a", "b"], TypeError, r"got list$"),
+        (["a", "b"], TypeError, r"got list: batches = list"),
         (
             torch.utils.data.DataLoader(list(inputs(6, 3)), batch_size=2, shuffle=True),
             ValueError,
@@ -140,7 +140,11 @@ def test_parameters_over_shared_memory_are_refused():
             r"hold at least one input; the DataLoader gave no batch$",
         ),
         (np.array(["a", "b"], dtype=object), TypeError, r"^bank must hold numbers; got an array of object$"),
-        ((inputs(6, 3), inputs(6)), ValueError, r"a tuple of 2 is given as 2 arguments: readings=lambda model, inputs"),
+        (
+            (inputs(6, 3), inputs(6)),
+            ValueError,
+            r"a tuple or list of 2 is given as 2 arguments: readings=lambda model, inputs",
+        ),
         (inputs(6, 3, dtype=torch.float32), ValueError, r"^the model raised RuntimeError\(.*dtype"),
     ],
     ids=["device", "empty", "words", "list", "shuffled", "no batch", "objects", "tuple", "dtype"],
@@ -255,3 +259,39 @@ def test_a_copy_that_cannot_be_made_is_explained():
     module.handle = (k for k in range(3))  # generators cannot be copied
     with pytest.raises(ValueError, match=r"^dtype=torch.float32 needs a copy of the model, which cannot be copied: "):
         estim.sensitivity(module, inputs(6, 3), 0.1, dtype=torch.float32)
+
+
+def shuffling(bank):
+    """Return a bank in batches of two whose order changes each time, though no sampler says so."""
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(bank[torch.randperm(len(bank))])
+
+    return torch.utils.data.DataLoader(Stream(), batch_size=2)
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+@pytest.mark.parametrize("entries", [20_000_000, 0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_bank_that_shuffles_unseen_is_refused(monkeypatch, dense, entries, dtype):
+    monkeypatch.setattr(module_sensitivity, "DENSE", dense)
+    monkeypatch.setattr(module_sensitivity, "ENTRIES", entries)
+    loader, module = shuffling(inputs(30, 3, dtype=dtype)), perceptron(dtype=dtype)
+    shuffled = torch.utils.data.DataLoader(inputs(30, 3, dtype=dtype), batch_size=2, shuffle=True)
+    match = r"^bank must give the same batches each time, in the same order; batch 0 is not what it was: use shuffle="
+    for bank in (loader, estim.Batches(lambda: shuffled)):
+        refused(module, bank, ValueError, match)
+        with pytest.raises(ValueError, match=match):
+            estim.judge_models(module, perceptron(dtype=dtype, seed=1), bank, 0.1)
+
+
+@pytest.mark.parametrize("once", [iter, lambda batches: (batch for batch in batches)])
+def test_what_can_be_read_only_once_is_no_bank(once):
+    bank = inputs(6, 3).split(2)
+    match = r"^bank must be a tensor, .* or estim.Batches; got \w+: batches = list\(...\), and then estim.Batches"
+    refused(perceptron(), once(bank), TypeError, match)
+    match = r"^factory must return a fresh iterator each time; got the same one again$"
+    same = once(bank)
+    refused(perceptron(), estim.Batches(lambda: same), ValueError, match)
+    refused(perceptron(), list(bank), ValueError, r"and estim.Batches\(lambda: batches\) a list of batches; input 0")
