@@ -13,7 +13,7 @@ from estim.probe.directions.condensed import condense
 from estim.probe.directions.factored import joined
 from estim.probe.directions.floors import standard_errors
 from estim.probe.directions.noise import Whitening, noise_of
-from estim.probe.directions.proven import exact_null_space, gauge_rows, without
+from estim.probe.directions.proven import Subspace, exact_null_space, gauge_of
 from estim.probe.directions.readout import measured
 from estim.probe.directions.resolve import Directions, resolve, undecided
 from estim.probe.directions.shares import carriers_of, group_table, groups_alone
@@ -51,37 +51,33 @@ def assemble(
     change = _smallest_change(smallest_change, parameters)
     condensed = condense(jacobian, error, noise)
     norms = condensed.column_norms()
-    gauge = gauge_rows(jacobian, error, probed.tangents, symmetry, condensed.scale)
+    gauge, null = _proven(probed, error, symmetry, condensed.scale)
     del error
-    null = np.zeros((0, parameters))
-    if probed.exact is not None:
-        null = without(exact_null_space(probed.exact, condensed.scale), gauge)
-    proven = np.concatenate([null, gauge])
     alone = groups_alone(condensed, probed.groups, gauge)
-    held = [condensed]
+    scale, held = condensed.scale, [condensed]
     del condensed  # so that it need not be held beside all that is found in it
     if certified is None:
-        found = resolve(held.pop(), proven)
+        found = resolve(held.pop(), null.beside(gauge))
     else:
         found = replace(certified, undecided=undecided(held.pop().noisy) if certified.rank < parameters else None)
+        null, gauge = (part.rescaled(found.scale / scale) for part in (null, gauge))
     readout = measured(jacobian, noise, found)
     carriers, unshared = carriers_of(found, readout)
-    unresolved = without(found.directions[found.rank :], proven)
-    seen, blind = found.directions[: found.rank], np.concatenate([unresolved, null])
-    status = [
+    hidden, proven = _in_order(found, null.beside(gauge)), len(null) + len(gauge)
+    status = (
         *_seen_or_weak(found, change),
-        *[Status.UNRESOLVED] * len(unresolved),
+        *[Status.UNRESOLVED] * hidden,
         *[Status.NULL] * len(null),
         *[Status.GAUGE] * len(gauge),
-    ]
-    group_names, table = group_table(alone, probed.groups, gauge, found)
+    )
+    group_names, table = group_table(alone, probed.groups, len(gauge), found)
     return Sensitivity(
         names=probed.names,
         groups=probed.groups,
         parameters=probed.parameters,
         singular_values=found.singular_values,
-        directions=np.concatenate([seen, blind, gauge]) if len(proven) else found.directions,
-        status=tuple(status),
+        directions=found.directions,
+        status=status,
         scale=found.scale,
         scaled_singular_values=found.scaled_singular_values,
         scaled_directions=found.scaled_directions,
@@ -103,12 +99,36 @@ def assemble(
         relative_norm=probed.relative_norm,
         derivative=probed.derivative,
         smallest_change=change,
-        unseen=_unseen(found, blind, gauge, probed.names, norms, proven=len(proven) > 0),
-        identifiable=_identifiable(found, probed.names, norms) if len(blind) else (),
-        notes=(*probed.notes, *_vague(found), *unshared, *_beyond_counting(len(jacobian), parameters, len(proven))),
+        unseen=_unseen(found, len(gauge), probed.names, norms),
+        identifiable=_identifiable(found, probed.names, norms) if hidden or len(null) else (),
+        notes=(
+            *probed.notes,
+            *_vague(found),
+            *unshared,
+            *_beyond_counting(len(jacobian), parameters - proven),
+        ),
         noise=noise_phrase(sigma, repeats),
         input_names=(),
     )
+
+
+def _proven(
+    probed: "Probed", error: Array | None, symmetry: npt.ArrayLike | None, scale: Array
+) -> tuple[Subspace, Subspace]:
+    """Return the gauge, and what else is proven to be null."""
+    gauge = gauge_of(probed.jacobian, error, probed.tangents, symmetry, scale)
+    if probed.exact is None:
+        return gauge, Subspace(gauge.rows[:0], gauge.scaled[:0])
+    return gauge, exact_null_space(probed.exact, scale).without(gauge)
+
+
+def _in_order(found: Directions, proven: Subspace) -> int:
+    """Put what is proven last among the directions not seen, in place, and return how many others there are."""
+    unseen = Subspace(found.directions[found.rank :], found.scaled_directions[found.rank :])
+    if len(proven):
+        ordered = unseen.without(proven).beside(proven)
+        unseen.rows[:], unseen.scaled[:] = ordered.rows, ordered.scaled
+    return len(unseen) - len(proven)
 
 
 def _vague(found: Directions) -> tuple[str, ...]:
@@ -121,9 +141,9 @@ def _vague(found: Directions) -> tuple[str, ...]:
     return (note,) if vague else ()
 
 
-def _beyond_counting(readings: int, parameters: int, proven: int) -> tuple[str, ...]:
-    """Say that fewer readings than parameters leave directions unseen, whatever the digits."""
-    beyond = parameters - proven - readings
+def _beyond_counting(readings: int, directions: int) -> tuple[str, ...]:
+    """Say that fewer readings than directions not proven to be unseen leave some unseen, whatever the digits."""
+    beyond = directions - readings
     if beyond <= 0:
         return ()
     return (
@@ -191,18 +211,13 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
     return [Status.SEEN] * seen + [Status.WEAK] * (found.rank - seen)
 
 
-def _unseen(
-    found: Directions, blind: Array, gauge: Array, names: tuple[str, ...], norms: Array, *, proven: bool
-) -> tuple[str, ...]:
-    """Put in words what is not seen, `blind` and gauge left out; `proven` where some of that is."""
-    fewer, beside = found.rank + len(gauge) < len(blind), None  # only where it is the smaller one is it worth a copy
-    if not proven and found.rank < len(names):
-        # In parameters of equal effect: in unit vectors the small entry of a strong parameter can be rounding.
-        blind = found.scaled_directions[found.rank :] / found.scale
-        beside = found.scaled_directions[: found.rank] * found.scale if fewer else None
-    elif fewer:
-        beside = joined(found.directions[: found.rank], gauge)
-    return combinations(blind, names, _comparable(norms), MOST_PHRASES, beside)
+def _unseen(found: Directions, gauge: int, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:
+    """Put in words what is not seen, so many gauges, the last directions, left out."""
+    # In parameters of equal effect: in unit vectors the small entry of a strong parameter can be rounding.
+    rows, rank, last = found.scaled_directions, found.rank, len(names) - gauge
+    fewer = len(names) - last + rank < last - rank  # only where it is the smaller one is what is seen worth a copy
+    beside = joined(rows[:rank], rows[last:]) * found.scale if fewer else None
+    return combinations(rows[rank:last] / found.scale, names, _comparable(norms), MOST_PHRASES, beside)
 
 
 def _identifiable(found: Directions, names: tuple[str, ...], norms: Array) -> tuple[str, ...]:

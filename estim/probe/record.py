@@ -45,11 +45,13 @@ class Sensitivity(Questions, Views, Record):
     scaled_singular_values: Array
     """(directions,) of the whitened Jacobian with columns of unit norm, dimensionless: compared with the resolution."""
     scaled_directions: Array
-    """(directions, parameters) orthonormal, for the parameters times `scale`: floors and shifts come from them."""
+    """(directions, parameters) orthonormal, for the parameters times `scale`, with the statuses of `directions`:
+    floors, shifts and words come from them."""
     resolution: float
     """What a scaled singular value must exceed to be resolved: the Jacobian's error, dimensionless."""
     raw_singular_values: Array
-    """(directions,) of the whitened Jacobian as float64 has it, without any decision; as many as it has, then zeros."""
+    """(directions,) of the whitened Jacobian as float64 has it, without any decision; as many as it has, then zeros.
+    But where all that is not seen is proven, those of what is seen, then zeros."""
     standard_errors: Array
     """(parameters,) Cramer-Rao bounds for unbiased estimators; infinite where a direction not seen is involved."""
     column_norms: Array

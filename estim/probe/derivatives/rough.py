@@ -61,7 +61,7 @@ def without_rough(probed: "Probed", sigma: Any, repeats: int, repeat_correlation
 
 def _rank(probed: "Probed", noise: Whitening) -> int:
     condensed = condense(probed.jacobian, probed.error, noise)
-    return resolve(condensed, np.zeros((0, probed.jacobian.shape[1]))).rank
+    return resolve(condensed).rank
 
 
 def _rough(jacobian: Array, error: Array, noise: Whitening) -> npt.NDArray[np.intp]:

@@ -1,7 +1,7 @@
 """Singular value decompositions that stay right where columns are decades apart."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,9 +93,9 @@ def triangular(columns: Array) -> tuple[Array, Array]:
 
     order, reflections, factors, sizes = _reflections(columns)
     triangle = np.triu(reflections[: len(sizes)]) * sizes
-    work = lapack.dorgqr(reflections, factors, lwork=-1)[1]
+    work = _sound("dorgqr", lapack.dorgqr(reflections, factors, lwork=-1))[1]
     found = np.empty(columns.shape)
-    found[order] = lapack.dorgqr(reflections, factors, lwork=int(work[0]), overwrite_a=1)[0]
+    found[order] = _sound("dorgqr", lapack.dorgqr(reflections, factors, lwork=int(work[0]), overwrite_a=1))[0]
     return found, triangle
 
 
@@ -120,8 +120,8 @@ def complement(rows: Array) -> Array:
     order, reflections, factors, _ = _reflections(rows.T)
     rest = np.zeros((size, size - rank), order="F")
     rest[np.arange(rank, size), np.arange(size - rank)] = 1.0
-    work = lapack.dormqr("L", "N", reflections, factors, rest, -1)[1]
-    rest, *_ = lapack.dormqr("L", "N", reflections, factors, rest, int(work[0]), overwrite_c=1)
+    work = _sound("dormqr", lapack.dormqr("L", "N", reflections, factors, rest, -1))[1]
+    rest, *_ = _sound("dormqr", lapack.dormqr("L", "N", reflections, factors, rest, int(work[0]), overwrite_c=1))
     found = np.empty((size - rank, size))
     found[:, order] = rest.T
     return found
@@ -137,8 +137,18 @@ def _reflections(columns: Array) -> tuple[NDArray[np.intp], Array, Array, Array]
     sizes = norms_of(columns)
     columns = columns / sizes
     order = np.arange(len(columns))
-    for place, pivot in enumerate(lapack.dgetrf(columns)[1]):
+    for place, pivot in enumerate(_sound("dgetrf", lapack.dgetrf(columns))[1]):
         order[[place, pivot]] = order[[pivot, place]]
-    work = lapack.dgeqrf_lwork(*columns.shape)[0]
-    reflections, factors, *_ = lapack.dgeqrf(columns[order], lwork=int(work), overwrite_a=1)
+    work = _sound("dgeqrf", lapack.dgeqrf_lwork(*columns.shape))[0]
+    reflections, factors, *_ = _sound("dgeqrf", lapack.dgeqrf(columns[order], lwork=int(work), overwrite_a=1))
     return order, reflections, factors, sizes
+
+
+def _sound(name: str, found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a routine of LAPACK found; raises ArithmeticError where it says that it failed."""
+    info = found[-1]
+    if info != 0:
+        why = "the columns are not independent" if name == "dgetrf" and info > 0 else f"info = {info}"
+        msg = f"an orthonormal basis was not found (LAPACK {name}: {why})"
+        raise ArithmeticError(msg)
+    return found

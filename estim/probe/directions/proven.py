@@ -1,12 +1,14 @@
 """What is proven not to be seen: gauge and null space."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import reals
 from estim.probe.directions.blas import product
+from estim.probe.directions.factored import joined
 from estim.probe.directions.graded_svd import complement, orthonormal, svd
 from estim.probe.directions.noise import norms_of
 
@@ -17,10 +19,45 @@ EPS = float(np.finfo(np.float64).eps)
 _ROWS = 512
 
 
-def gauge_rows(
+@dataclass(frozen=True)
+class Subspace:
+    """A subspace of parameter space by two orthonormal bases.
+
+    Where effects are decades apart neither tells the other: rows orthonormal in one kind of units are parallel to
+    rounding in the other.
+    """
+
+    rows: Array
+    """(dimension, parameters), in the parameters' units."""
+    scaled: Array
+    """(dimension, parameters), in the parameters times their effect."""
+
+    def __len__(self) -> int:
+        """Return the dimension."""
+        return len(self.rows)
+
+    def beside(self, other: "Subspace") -> "Subspace":
+        """Return the sum with another, orthogonal in either kind of units, whose rows come last."""
+        return Subspace(joined(self.rows, other.rows), joined(self.scaled, other.scaled))
+
+    def without(self, removed: "Subspace") -> "Subspace":
+        """Return what is left when another, inside it, is taken out."""
+        return Subspace(without(self.rows, removed.rows), without(self.scaled, removed.scaled))
+
+    def rescaled(self, factor: Array) -> "Subspace":
+        """Return the same where effects are so many times as large; all about as many."""
+        return Subspace(self.rows, orthonormal(self.scaled * factor))
+
+
+def spanned(rows: Array, scale: Array) -> Subspace:
+    """Return the span of independent rows."""
+    return Subspace(orthonormal(rows), orthonormal(rows * scale))
+
+
+def gauge_of(
     jacobian: Array, error: Array | None, tangents: Array | None, symmetry: npt.ArrayLike | None, scale: Array
-) -> Array:
-    """Return orthonormal rows spanning the gauge: proven tangents of the model, and symmetries declared by the user.
+) -> Subspace:
+    """Return the gauge: proven tangents of the model, and symmetries declared by the user.
 
     Whether declared ones are independent is decided in parameters of equal effect, `scale`. Tangents of a model are
     right to rounding of the largest, which other units would make of any size.
@@ -35,7 +72,7 @@ def gauge_rows(
             require_still(jacobian[part], None if error is None else error[part], declared, numbers)
         columns.append(declared)
     rows = np.concatenate(columns, axis=1).T
-    return _span(rows, scale if tangents is None else np.ones(parameters))
+    return spanned(_independent(rows, scale if tangents is None else np.ones(parameters)), scale)
 
 
 def declared_symmetries(symmetry: npt.ArrayLike, parameters: int) -> Array:
@@ -61,18 +98,17 @@ def require_still(
         raise ValueError(msg)
 
 
-def _span(rows: Array, scale: Array) -> Array:
-    """Return an orthonormal basis of the span of rows, those of length zero or dependent left out."""
-    from scipy.linalg import qr
+def _independent(rows: Array, scale: Array) -> Array:
+    """Return independent ones of some rows, with the same span: their entries stay exact, however small."""
+    from scipy.linalg import qr, svdvals
 
     lengths = norms_of((rows * scale).T)
     rows = rows[lengths > 0.0] / lengths[lengths > 0.0, None]
-    if len(rows) > 1:
-        # Some of the rows themselves: their entries stay exact, however small.
-        values = svd(rows * scale).values
-        *_, order = qr((rows * scale).T, mode="r", pivoting=True)
-        rows = rows[np.sort(order[: np.count_nonzero(values > 1e-10 * values[0])])]
-    return orthonormal(rows) if len(rows) > 1 else rows / norms_of(rows.T)[:, None]
+    if len(rows) < 2:
+        return rows
+    triangle, order = qr((rows * scale).T, mode="r", pivoting=True)
+    values = svdvals(triangle[: len(rows)])
+    return np.asarray(rows[np.sort(order[: np.count_nonzero(values > 1e-10 * values[0])])])
 
 
 def without(rows: Array, removed: Array) -> Array:
@@ -90,8 +126,8 @@ def without(rows: Array, removed: Array) -> Array:
     return orthonormal(kept - product(product(kept, removed.T), removed))
 
 
-def exact_null_space(exact: npt.NDArray[np.object_], scale: Array) -> Array:
-    """Return orthonormal rows spanning the null space of exact entries, found in rational arithmetic.
+def exact_null_space(exact: npt.NDArray[np.object_], scale: Array) -> Subspace:
+    """Return the null space of exact entries, found in rational arithmetic.
 
     Each row of it frees one parameter. Which ones is chosen in parameters of equal effect, `scale`: rows that free
     strong ones beside the same weak one, decades apart, would be parallel to rounding.
@@ -107,16 +143,16 @@ def exact_null_space(exact: npt.NDArray[np.object_], scale: Array) -> Array:
     found = as_float(from_rationals(null_space(as_rationals(exact[:, order])))).T
     rows = np.empty_like(found)
     rows[:, order] = found
-    return orthonormal(rows)
+    return spanned(rows, scale)
 
 
-def gauge_within(scaled: Array, member: npt.NDArray[np.bool_], scale: Array) -> Array:
-    """Return orthonormal rows, over the members alone, of the gauge directions that touch no other parameter.
+def gauge_within(gauge: Subspace, member: npt.NDArray[np.bool_], scale: Array) -> Subspace:
+    """Return, over the members alone, the gauge directions that touch no other parameter.
 
-    What counts as touching depends on no units: `scaled` are orthonormal rows that span the gauge with each parameter
-    taken times its effect, `scale`.
+    What counts as touching depends on no units: it is decided in parameters of equal effect.
     """
-    return orthonormal(inside(scaled, member, 1e-8)[:, member] / scale[member]) if len(scaled) else scaled[:, member]
+    scaled = inside(gauge.scaled, member, 1e-8)[:, member]
+    return Subspace(orthonormal(scaled / scale[member]), scaled)
 
 
 def inside(rows: Array, members: npt.NDArray[np.bool_], tolerance: float, beside: Array | None = None) -> Array:

@@ -20,6 +20,7 @@ from estim.probe.directions.condensed import Condensed
 from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined, rest_of
 from estim.probe.directions.graded_svd import decompose, orthonormal, triangular
 from estim.probe.directions.noise import norms_of
+from estim.probe.directions.proven import Subspace
 
 Array = NDArray[np.float64]
 
@@ -54,7 +55,8 @@ class Directions:
     moved: "Moved"
     """What a step along each resolved direction moves."""
     undecided: Array | None = None
-    """(parameters,) of W, where not all directions are resolved: as float64 has them, as many as it has, then zeros."""
+    """(parameters,) of W, where some direction is neither resolved nor proven not to be seen: as float64 has them, as
+    many as it has, then zeros."""
 
     def raw_singular_values(self) -> Array:
         """Return the singular values of W without any decision; zero for those that float64 cannot hold."""
@@ -78,10 +80,10 @@ class Moved:
     """(readings, columns); None stands for the Jacobian over `scale`."""
 
 
-def resolve(condensed: Condensed, proven: Array) -> Directions:
+def resolve(condensed: Condensed, proven: Subspace | None = None) -> Directions:
     """Return the directions that a condensed Jacobian, known to its slack, resolves.
 
-    `proven` are orthonormal rows, in the user's units, proven not to be seen: the weak values there profit.
+    What is `proven` not to be seen helps the weak values in the user's units.
     """
     scale = condensed.scale
     slack = condensed.slack / scale
@@ -89,12 +91,13 @@ def resolve(condensed: Condensed, proven: Array) -> Directions:
         return _with_noiseless(condensed, condensed.noisy / scale, slack, scale)
     found = factor(condensed.noisy / scale, slack)
     rank, size = len(found.values), len(scale)
-    plain = undecided(condensed.noisy) if rank < size else None
-    beside_null = 0 < rank == size - len(proven) < size
+    beside_null = proven is not None and 0 < rank == size - len(proven) < size
+    plain = undecided(condensed.noisy) if rank < size and not beside_null else None
     noisy = condensed.noisy / scale if beside_null else None
     del condensed  # nor need the caller hold it, if memory matters
-    if noisy is not None:
+    if proven is not None and noisy is not None:
         weights, values, directions = _beside_null(noisy, found, scale, proven)
+        found = replace(found, unseen=proven.scaled)
     else:
         weights, values, right = found.times(scale)
         directions = joined(right, rest_of(right, found.unseen / scale))
@@ -174,8 +177,8 @@ def _error(weights: Array, slack: Array, values: Array) -> Array:
     return np.where(np.isnan(values), np.inf, reach)
 
 
-def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tuple[Array, Array, Array]:
-    """Return weights, values and directions where orthonormal rows `null` are proven to be all that is unseen.
+def _beside_null(noisy: Array, found: Factored, scale: Array, null: Subspace) -> tuple[Array, Array, Array]:
+    """Return weights, values and directions where `null` is proven to be all that is unseen.
 
     In units decades apart the weak singular values depend on the null space more finely than the whitened Jacobian
     shows it. With it known, columns that span the rest stand for all; they are made orthogonal to it, weak ones
@@ -189,12 +192,12 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     *_, order = qr(found.unseen, mode="r", pivoting=True)
     kept = np.sort(order[len(null) :])
     kept = kept[np.argsort(scale[kept], kind="stable")]
-    basis, mixing = _projected(null, kept)
+    basis, mixing = _projected(null.rows, kept)
     # A column that the null space takes up nearly whole, or beside the others, leaves rounding there.
     left_over = float(np.abs(np.diagonal(mixing)).min()) >= _CANCELLED
     if not left_over:
         kept = kept[::-1]
-        basis, mixing = _eliminated(null, scale, kept, order[: len(null)])
+        basis, mixing = _eliminated(null.scaled, scale, kept, order[: len(null)])
     triangle = qr(noisy[:, kept], mode="r", overwrite_a=True)[0][:rank]
 
     def effects() -> Array:
@@ -205,7 +208,7 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Array) -> tu
     left, values, right = decompose(effects, found.resolution / found.weakest)
     weights = np.zeros((len(scale), rank))
     weights[kept] = solve_triangular(triangle, left)
-    return weights, values, np.concatenate([product(right, basis.T), null])
+    return weights, values, np.concatenate([product(right, basis.T), null.rows])
 
 
 def _projected(null: Array, kept: NDArray[np.intp]) -> tuple[Array, Array]:
@@ -218,13 +221,12 @@ def _projected(null: Array, kept: NDArray[np.intp]) -> tuple[Array, Array]:
     return triangular(rest)
 
 
-def _eliminated(null: Array, scale: Array, kept: NDArray[np.intp], others: NDArray[np.intp]) -> tuple[Array, Array]:
+def _eliminated(scaled: Array, scale: Array, kept: NDArray[np.intp], others: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return such columns again, and the triangle that makes of them the kept parameters with others mixed in.
 
     Strong ones first. Eliminated in parameters of equal effect: over decades a null space may take up several beside
     one another to rounding.
     """
-    scaled = orthonormal(null * scale)
     rest = np.zeros((len(scale), len(kept)))
     rest[kept, np.arange(len(kept))] = 1.0
     rest[others] = -np.linalg.solve(scaled[:, others], scaled[:, kept]) / scale[kept] * scale[others, None]

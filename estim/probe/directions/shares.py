@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from estim.probe.directions.condensed import Condensed
 from estim.probe.directions.factored import ROUNDING
-from estim.probe.directions.graded_svd import orthonormal
 from estim.probe.directions.noise import norms_of
-from estim.probe.directions.proven import gauge_within
+from estim.probe.directions.proven import Subspace, gauge_within
 from estim.probe.directions.resolve import Directions, resolve
 
 Array = NDArray[np.float64]
@@ -109,20 +108,19 @@ def largest(parts: Array, most: int) -> NDArray[np.int64]:
     return found
 
 
-def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Array) -> dict[str, tuple[float, ...]]:
+def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Subspace) -> dict[str, tuple[float, ...]]:
     """Resolve each group of columns by itself, the other parameters held fixed: the group's row of `group_table`.
 
     Nothing for a group of all parameters.
     """
     floors, scale = _floors_alone(condensed), condensed.scale
-    scaled = orthonormal(gauge * scale)
     rows: dict[str, tuple[float, ...]] = {}
     for name, places in _places(groups).items():
         if len(places) == len(groups):
             continue
         member = np.zeros(len(groups), dtype=bool)
         member[places] = True
-        within = gauge_within(scaled, member, scale)
+        within = gauge_within(gauge, member, scale)
         if len(places) == 1:  # nothing to decompose
             floor = float(floors[places[0]])
             rows[name] = (1, int(floor < np.inf), floor, floor, len(within))
@@ -140,13 +138,16 @@ def _floors_alone(condensed: Condensed) -> Array:
 
 
 def group_table(
-    alone: dict[str, tuple[float, ...]], groups: tuple[str, ...], gauge: Array, whole: Directions
+    alone: dict[str, tuple[float, ...]], groups: tuple[str, ...], gauge: int, whole: Directions
 ) -> tuple[tuple[str, ...], Array]:
-    """Return the names of the groups, and what is seen of each alone with its share in the directions of all."""
+    """Return the names of the groups, and what is seen of each alone with its share in the directions of all.
+
+    `gauge` is the dimension of the whole gauge.
+    """
     places = _places(groups)
     along = whole.scaled_directions[: whole.rank]
     weight = np.einsum("ij,ij->j", along, along) / max(whole.rank, 1)
-    rows = alone or {name: _row(whole, len(gauge)) for name in places}
+    rows = alone or {name: _row(whole, gauge) for name in places}
     table = [(*rows[name][:4], weight[places[name]].sum(), *rows[name][4:]) for name in places]
     return tuple(places), np.array(table)
 

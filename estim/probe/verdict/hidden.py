@@ -46,7 +46,7 @@ def rows_of(found: "Sensitivity", *status: str) -> Array:
 
 def of_equal_effect(found: "Sensitivity", *status: str) -> Array:
     """Return orthonormal rows that span the directions of some statuses, in parameters of equal effect."""
-    return orthonormal(rows_of(found, *status) * found.scale)
+    return found.scaled_directions[[str(word) in status for word in found.status]]
 
 
 def free_of_gauge(gauge: Array, members: npt.NDArray[np.bool_], weights: Array) -> npt.NDArray[np.bool_]:

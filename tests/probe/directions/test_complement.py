@@ -1,6 +1,7 @@
 """What is left of parameter space, where that is most of it and parameters are decades apart."""
 
 import itertools
+from collections.abc import Callable
 
 import mpmath
 import numpy as np
@@ -74,6 +75,12 @@ def test_what_touches_a_group_alone_is_the_same_by_the_complement(both: int) -> 
 def test_nothing_and_everything_have_complements() -> None:
     np.testing.assert_array_equal(complement(np.zeros((0, 3))), np.eye(3))
     assert complement(np.eye(3)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("basis_of", [complement, orthonormal])
+def test_rows_that_are_not_independent_have_no_basis(basis_of: Callable[[np.ndarray], np.ndarray]) -> None:
+    with pytest.raises(ArithmeticError, match=r"not found \(LAPACK dgetrf: the columns are not independent\)"):
+        basis_of(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]))
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3, 4])

@@ -70,11 +70,20 @@ def test_all_symmetries_count_over_decades_and_twice_declared_once(decades: floa
     assert (moved < 1e-12 * np.linalg.norm(gauge * found.scale, axis=1)).all()
 
 
-def test_words_for_the_unseen_are_of_no_effect_beside_strong_parameters() -> None:
-    """The first two make a weak combination; of unit vectors its parts in strong ones were rounding, 0.9 of its effect.
+def test_values_beside_symmetries_that_are_parallel_but_for_weak_parameters() -> None:
+    """From unit vectors in the parameters' units, parallel to 3e-13 in equal effect, the second was 0.5 % off."""
+    effects = np.exp2([-47.0, 12.0, -38.0, 30.0, 26.0])
+    rows = [[8, 0, -4, -12, 36], [19, 9, 4, 12, 0], [-48, -24, -12, -36, 12], [-65, -27, -8, -24, -36]]
+    rows.append([-10, -6, -4, -12, 12])
+    symmetry = np.array([[2, 1, 2], [-2, 1, -2], [-2, -1, 1], [-1, -2, -2], [-1, -1, -1]]) / effects[:, None]
+    matrix = np.array(rows) * effects
+    found = estim.Sensitivity.from_jacobian(matrix, 1.0, symmetry=symmetry)
+    assert found.counts[estim.Status.GAUGE] == 3
+    np.testing.assert_allclose(found.singular_values[:2], values_of(matrix, 2), rtol=1e-12)
 
-    The shift of each combination is compared with those of its parameters, each alone.
-    """
+
+def test_words_for_the_unseen_are_of_no_effect_beside_strong_parameters() -> None:
+    """The first two make a weak combination; of unit vectors its parts in strong ones were 0.9 of its effect."""
     jacobian = np.array(
         [
             [3e-17, -1.38e-17, 0, 0, 0, 0, 0, 0, 0],
@@ -86,9 +95,27 @@ def test_words_for_the_unseen_are_of_no_effect_beside_strong_parameters() -> Non
     sigma, names = np.array([2.0**-7, 2.0, 2.0**-16, 64.0]), list("abcdefghi")
     found = estim.Sensitivity.from_jacobian(jacobian, sigma, names=names)
     assert (found.resolved, len(found.unseen)) == (4, 5)
-    for text in found.unseen:
-        change = dict.fromkeys(names, 0.0)
-        factor = 1.0
+    # Coefficients have three digits.
+    assert most_moved(found.unseen, names, jacobian / sigma[:, None], found.scale) < 0.01
+
+
+# By unit vectors in the parameters' units a third of these null spaces had words for changes that are all effect.
+@pytest.mark.parametrize("seed", [0, 1, 5, 16, 24, 29, 37, 58])
+def test_words_for_an_exact_null_space_are_of_no_effect_over_decades(seed: int) -> None:
+    rng, names = np.random.default_rng(seed), list("abcdefghijkl")
+    effects = np.exp2(np.round(3.32 * rng.permutation(np.linspace(0.0, 28.0, 12))))
+    readings = np.exp2(np.round(3.32 * rng.permutation(np.linspace(0.0, 28.0, 4))))
+    matrix = rng.integers(-3, 4, (4, 12)) * (rng.random((4, 12)) < 0.5) * effects * readings[:, None]
+    found = estim.Sensitivity.from_jacobian(exact(matrix), 1.0, names=names)
+    assert (found.counts[estim.Status.NULL], len(found.unseen)) == (8, 12 - found.resolved)
+    assert most_moved(found.unseen, names, matrix, found.scale) < 0.01
+
+
+def most_moved(texts: tuple[str, ...], names: list[str], jacobian: np.ndarray, scale: np.ndarray) -> float:
+    """Return the largest shift of combinations in words, each beside those of its parameters, each alone."""
+    shares = []
+    for text in texts:
+        change, factor = dict.fromkeys(names, 0.0), 1.0
         for word in text.replace("- ", "-").replace("+ ", "").split():
             if word.lstrip("-") in change:
                 change[word.lstrip("-")] = -factor if word[0] == "-" else factor
@@ -96,6 +123,5 @@ def test_words_for_the_unseen_are_of_no_effect_beside_strong_parameters() -> Non
             else:
                 factor = float(word)
         vector = np.array(list(change.values()))
-        # Coefficients have three digits.
-        moved = np.linalg.norm(jacobian @ vector / sigma)
-        assert moved < 0.01 * np.linalg.norm(found.scale * vector)
+        shares.append(np.linalg.norm(jacobian @ vector) / np.linalg.norm(scale * vector))
+    return float(max(shares))
