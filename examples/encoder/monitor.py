@@ -77,15 +77,6 @@ def watched(model, kinds=("query/key", "value")):
     return groups
 
 
-def sizes(model, groups):
-    """Return the Frobenius norm of each group."""
-    total = dict.fromkeys(groups, 0.0)
-    for name, tensor in model.named_parameters():
-        if group_of(name) in total:
-            total[group_of(name)] += float(tensor.detach().double().square().sum())
-    return {group: square**0.5 for group, square in total.items()}
-
-
 def quantised(model, part, per_channel):
     """Return a state dict whose weight matrices under `part` went to int8 and back."""
     return {

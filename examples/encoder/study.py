@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from monitor import LAYERS, covariance, embedding, group_of, quantised, sizes, watched
+from monitor import LAYERS, covariance, embedding, group_of, quantised, watched
 from pandas import DataFrame, Index, MultiIndex
 from scipy import stats
 
@@ -58,27 +58,22 @@ def sensitivity(monitor, sentences, errors, kinds=("query/key", "value")):
     return estim.sensitivity(monitor.model, monitor.tokens(sentences), noise, readings=monitor.scores, groups=groups)
 
 
-def typical_shifts(found, norms):
-    """Return the root mean square shift by random changes of each group by SIZE of its norm."""
-    counts = found.by_group()["parameters"]
+def typical_shifts(found):
+    """Return the root mean square shift by random changes of each group by SIZE of its norm, (groups,)."""
     squares = np.square(found.group_singular_values).sum(axis=1)
-    return {
-        group: SIZE * norms[group] * float(np.sqrt(square / counts[group]))
-        for group, square in zip(found.group_names, squares, strict=True)
-    }
+    return SIZE * found.group_norms * np.sqrt(squares / found.by_group()["parameters"].to_numpy())
 
 
-def seen_table(monitor, found, coarse):
+def seen_table(found, coarse):
     """Return a row for each map: what is seen at the noise of bfloat16, and of int8."""
-    norms = sizes(monitor.model, found.group_names)
-    fine, rough = typical_shifts(found, norms), typical_shifts(coarse, norms)
+    fine, rough = typical_shifts(found), typical_shifts(coarse)
     by_group = found.by_group()
     rows = []
     for k, group in enumerate(found.group_names):
         values = found.group_singular_values[k]
         resolved = values[values > found.group_resolution[k]]
-        floors = 100.0 / (norms[group] * resolved[[0, -1]])
-        shifts = [(shift, power(shift, found.readings)) for shift in (fine[group], rough[group])]
+        floors = 100.0 / (found.group_norms[k] * resolved[[0, -1]])
+        shifts = [(shift, power(shift, found.readings)) for shift in (fine[k], rough[k])]
         share = by_group["information_share"][group]
         rows.append([by_group["parameters"][group], len(resolved), *floors, *shifts[0], *shifts[1], share])
     columns = ["weights", "dimension seen", "best floor, %", "worst seen, %", "shift", "power", "shift, int8"]
@@ -172,8 +167,7 @@ def ranked(monitor, sentences, errors):
     """
     found = sensitivity(monitor, sentences, errors["bfloat16"], ("query/key",))
     squares = _squares_by_input(found)
-    typical = np.square(list(typical_shifts(found, sizes(monitor.model, found.group_names)).values()))
-    return squares / squares.sum() * typical.mean()
+    return squares / squares.sum() * np.square(typical_shifts(found)).mean()
 
 
 def power_by_number(gains, topics):

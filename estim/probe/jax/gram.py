@@ -54,6 +54,11 @@ class JaxPasses:
         return self.function.tree.sizes
 
     @property
+    def norms(self) -> tuple[float, ...]:
+        """(leaves,)."""
+        return tuple(float(np.linalg.norm(np.asarray(leaf, dtype=np.float64))) for leaf in self.function.tree.leaves)
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """(leaves,)."""
         return self.function.tree.groups

@@ -1,5 +1,6 @@
 """Groups of whole tensors of parameters, as a user gives them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,14 @@ def sizes_of_groups(groups: Sequence[str], sizes: Sequence[int]) -> dict[str, in
     found = dict.fromkeys(groups, 0)
     for group, size in zip(groups, sizes, strict=True):
         found[group] += size
+    return found
+
+
+def norms_of_groups(groups: Sequence[str], norms: Sequence[float]) -> dict[str, float]:
+    """Return the Euclidean norm of all parameters of each group, in the order in which they first come."""
+    found = dict.fromkeys(groups, 0.0)
+    for group, norm in zip(groups, norms, strict=True):
+        found[group] = math.hypot(found[group], norm)
     return found
 
 

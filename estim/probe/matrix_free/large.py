@@ -1,5 +1,6 @@
 """The record of a large model: Gram matrices first, again where they hide too much, then spectra and shares."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from scipy.linalg import solve_triangular
 from estim.probe.arguments import real_number
 from estim.probe.directions.noise import Whitening, whitening
 from estim.probe.matrix_free.directions import input_share, statuses
-from estim.probe.matrix_free.groups import sizes_of_groups
+from estim.probe.matrix_free.groups import norms_of_groups, sizes_of_groups
 from estim.probe.matrix_free.passes import Grams, Passes, progress_bar
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.spectrum import (
@@ -80,6 +81,17 @@ class Found:
     def resolution(self, name: str) -> float:
         """Return what a singular value must exceed."""
         return max(self.errors[name], self.spectra[name].smallest)
+
+    def of_relative_changes(self, norms: dict[str, float]) -> tuple[Array, float]:
+        """Return the singular values of all parameters in units of their groups' norms, and what these must exceed."""
+        whole = self.grams[""]
+        total, slack, error = np.zeros_like(whole.matrix), 0.0, 0.0
+        for name, norm in norms.items():
+            total += norm**2 * self.grams[name].matrix
+            slack += norm**2 * self.grams[name].slack
+            error = math.hypot(error, norm * self.errors[name])
+        found = spectrum_of(replace(whole, matrix=total, slack=slack), vectors=False)
+        return found.values[: self.most[""]], max(error, found.smallest)
 
 
 def require_large(names: Any, symmetry: Any, atol: Any, rtol: Any, smallest_change: Any) -> None:
@@ -168,6 +180,8 @@ def model_sensitivity(
     rank = int(np.count_nonzero(whole.values[:most] > resolution))
     share = shares(whole.left, whole.values[:rank], [found.grams[name] for name in names])
     table = [_row(found, name, sizes[name], share[k]) for k, name in enumerate(names)]
+    norms = norms_of_groups(passes.groups, passes.norms)
+    relative_values, relative_resolution = found.of_relative_changes(norms)
     readout = whole.left[:, :rank]
     kept, directions = _kept(passes, whole, rank, noise, keep, progress)
     said = [*notes]
@@ -194,6 +208,9 @@ def model_sensitivity(
         group_singular_values=np.array([_padded(found.spectra[name], found.most[name], most) for name in names]),
         group_resolution=np.array([found.resolution(name) for name in names]),
         group_share=share,
+        group_norms=np.array([*norms.values()]),
+        relative_singular_values=relative_values,
+        relative_resolution=relative_resolution,
         kept=kept,
         directions=directions,
         readings=len(inputs),

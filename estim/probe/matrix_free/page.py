@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 def write_model_report(result: "ModelSensitivity", path: Any) -> None:
     """Write the page; the file appears whole or not at all."""
-    lines = "".join(f"<li>{html.escape(f'{name} {value}')}</li>" for name, value in facts(result))
+    (_, hidden), (_, random), *rest = facts(result)
+    lines = "".join(f"<li>{html.escape(f'{name} {value}')}</li>" for name, value in rest)
     write_page(path, "what these readings see", lambda: [
-        f"<h1>What these readings see of a model</h1><ul>{lines}</ul>",
+        "<h1>What these readings see of a model</h1>",
+        f'<div class="unseen"><p><strong>Not seen:</strong> {html.escape(hidden)}.</p>'
+        f"<p>Random changes are detected 4 times out of 5 {html.escape(random)}.</p></div><ul>{lines}</ul>",
         f"<h2>Spectrum and groups</h2>{inline_svg(result.plot())}",
         f"<h2>Groups</h2>{table_of(result.by_group())}",
         f"<h2>Directions</h2>{table_of(result.to_frame())}",

@@ -34,6 +34,10 @@ class Passes(Protocol):
         """(tensors,) number of parameters in each."""
 
     @property
+    def norms(self) -> tuple[float, ...]:
+        """(tensors,) Frobenius norm of each."""
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """(tensors,) the group of each."""
 

@@ -32,9 +32,9 @@ def sizes_of_steps(mean_squares: Sequence[float]) -> list[float]:
     return [float(np.sqrt(square or other)) for square in mean_squares]
 
 
-def weights_of(readings: int) -> Array:
-    """Return signs for each reading, (COMBINATIONS, M)."""
-    return np.random.default_rng(3).choice((-1.0, 1.0), (COMBINATIONS, readings))
+def weights_of(readings: int, combinations: int = COMBINATIONS) -> Array:
+    """Return signs for each reading, (combinations, M)."""
+    return np.random.default_rng(3).choice((-1.0, 1.0), (combinations, readings))
 
 
 def require_slopes(

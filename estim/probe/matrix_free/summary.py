@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from estim.probe.matrix_free.margin import detectable_changes
 from estim.probe.status import Status
 from estim.report import MOST_ROWS, summary_of
 
@@ -19,7 +20,7 @@ _HELPS = {
 }
 _GROUPS = (
     "a group by itself was not looked at: it sees at least so many, its best floor is at most that, its worst is not "
-    "known (nan)."
+    "known (nan), its detectable change is at most that."
 )
 _NOT_LOOKED_AT = "unresolved: hidden by the derivatives' own error, or not looked at."
 
@@ -28,7 +29,10 @@ def facts(result: "ModelSensitivity") -> list[tuple[str, str]]:
     """Return what is to be known first, in pairs."""
     counts = result.counts
     ends = [1.0 / result.singular_values[k] for k in (0, result.resolved - 1)] if result.resolved else []
+    hidden, most = result.parameters - result.resolved, "at most " if result.rest else ""
     return [
+        ("Not seen:", f"{most}{hidden:,} of {result.parameters:,} directions" if hidden else "nothing"),
+        ("Random changes seen:", _detectable(result)),
         ("Dimension seen:", f"{'at least ' if result.rest else ''}{result.resolved} of {result.parameters:,}"),
         ("Directions:", ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)),
         ("Readings, parameters:", f"{result.readings:,}, {result.parameters:,} in {len(result.names)} tensors"),
@@ -36,6 +40,17 @@ def facts(result: "ModelSensitivity") -> list[tuple[str, str]]:
         ("Derivatives:", f"{result.derivative}; error {result.jacobian_error:.2e}"),
         ("Resolution:", f"{result.resolution:.2e}"),
     ]
+
+
+def _detectable(result: "ModelSensitivity") -> str:
+    """Name the groups whose random changes show first and last."""
+    sizes = detectable_changes(result)
+    measured = np.flatnonzero(np.isfinite(sizes))
+    if not len(measured):
+        return "none of any group alone"
+    best, worst = (measured[k] for k in (sizes[measured].argmin(), sizes[measured].argmax()))
+    first, last = (f"{100.0 * sizes[k]:.3g} % of {result.group_names[k]}" for k in (best, worst))
+    return f"from {'at most ' if result.rest else ''}{first}" + (f" to {last}" if best != worst else "")
 
 
 def _floors(result: "ModelSensitivity", ends: list[float]) -> str:
@@ -53,6 +68,8 @@ def notes(result: "ModelSensitivity") -> list[str]:
         *unknown,
         "best and worst floor: RMSE along the strongest and weakest direction of a group by itself; inf where not all "
         "of its parameters are seen.",
+        "detectable change: relative size from which random changes of a group are detected 4 times out of 5, at level "
+        "0.05; nan where its parameters are zero.",
         *(() if rest is None else (_GROUPS,)),
         f"spectrum: {result.path}.",
         *(text for status, text in helps.items() if result.counts[status]),
@@ -69,6 +86,14 @@ def model_summary(result: "ModelSensitivity") -> "Summary":
         said.append(f"The first {MOST_ROWS} of {len(frame)} groups are shown; by_group() has all.")
     rows = list(result.group_names[:MOST_ROWS])
     return summary_of("What these readings see of a model", facts(result), columns, said, rows)
+
+
+def groups_frame(result: "ModelSensitivity") -> "DataFrame":
+    """Return one row a group of tensors."""
+    from estim.probe.summary import group_frame
+
+    frame = group_frame(result)  # type: ignore[arg-type]  # which reads fields that both records have
+    return frame.assign(detectable_change=detectable_changes(result))
 
 
 def directions_frame(result: "ModelSensitivity") -> "DataFrame":

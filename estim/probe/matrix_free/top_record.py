@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
 from estim.probe.matrix_free.directions import input_share, statuses
-from estim.probe.matrix_free.groups import sizes_of_groups
+from estim.probe.matrix_free.groups import norms_of_groups, sizes_of_groups
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.top import Top, largest, memory, products_needed, transposed
 
@@ -42,6 +42,7 @@ def top_sensitivity(
     matrix: LinearOperator,
     names: tuple[str, ...],
     sizes: Sequence[int],
+    norms: Sequence[float],
     groups: tuple[str, ...],
     relative: dict[str, float],
     *,
@@ -59,8 +60,8 @@ def top_sensitivity(
     Parameters
     ----------
     matrix : LinearOperator, shape (M, P)
-    names, sizes, groups
-        (tensors,) names, numbers of parameters and groups.
+    names, sizes, norms, groups
+        (tensors,) names, numbers of parameters, norms and groups.
     relative : dict of str to float
         |E|_F / |J|_F of the tensors of each group, and of all under "".
     scale : ndarray, shape (M,)
@@ -98,6 +99,9 @@ def top_sensitivity(
         group_singular_values=np.zeros((len(group_names), 0)),
         group_resolution=np.array([errors[name] for name in group_names]),
         group_share=share,
+        group_norms=np.array([*norms_of_groups(groups, norms).values()]),
+        relative_singular_values=np.zeros(0),
+        relative_resolution=np.inf,
         kept=np.arange(len(kept)),
         directions=kept if len(kept) else None,
         readings=readings,

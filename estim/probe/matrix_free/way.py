@@ -72,5 +72,5 @@ def record_of(
     with progress_bar(way.passes, progress, "pass") as bar:
         matrix = passes.operator(noise.scale, bar.update)
         return top_sensitivity(
-            matrix, passes.names, passes.sizes, passes.groups, relative, scale=noise.scale, **options
+            matrix, passes.names, passes.sizes, passes.norms, passes.groups, relative, scale=noise.scale, **options
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy.sparse.linalg import LinearOperator
 
 from estim.probe.directions.noise import Whitening
@@ -37,6 +38,12 @@ class TorchPasses:
     def sizes(self) -> tuple[int, ...]:
         """(tensors,)."""
         return tuple(tensor.numel() for tensor in self.subject.parameters.tensors)
+
+    @property
+    def norms(self) -> tuple[float, ...]:
+        """(tensors,)."""
+        tensors = self.subject.parameters.tensors
+        return tuple(float(torch.linalg.vector_norm(tensor.detach(), dtype=torch.float64)) for tensor in tensors)
 
     @property
     def groups(self) -> tuple[str, ...]:

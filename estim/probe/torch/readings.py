@@ -131,7 +131,10 @@ class Subject:
             )
             raise ValueError(msg)
         if largest:
-            self._say(f"the model is not deterministic to the last bit: two calls differ by up to {largest:.3g}")
+            self._say(
+                f"two calls, without gradients and with them, differ by up to {largest:.3g}: rounding, which may take "
+                "another way in each of the two"
+            )
 
     def _say(self, note: str) -> None:
         if note not in self.notes:

@@ -17,7 +17,7 @@ class Drawn:
     """Blocks of a Jacobian drawn anew at every pass: its columns shrink by decades where it is steep."""
 
     names = groups = tuple(f"group{k}" for k in range(GROUPS))
-    sizes = (WIDTH,) * GROUPS
+    sizes, norms = (WIDTH,) * GROUPS, (1.0,) * GROUPS
 
     def __init__(self, dtype, decades):
         self.dtype, self.decades = dtype, decades
