@@ -13,7 +13,7 @@ from estim.probe.jax.jacobian import Differentiated, differentiated
 from estim.probe.jax.parameters import moved_leaves, read_tree, vector_of
 from estim.probe.jax.precision import SINGLE, precision, rounding, word
 from estim.probe.jax.readings import Function, coarsest_of, require_kept, require_smooth
-from estim.probe.jax.slopes import hold
+from estim.probe.jax.slopes import hold, unchecked
 from estim.probe.jax.twin import in_float64
 from estim.probe.model.calls import First, require_inputs
 from estim.probe.model.given import check_jacobian
@@ -58,15 +58,20 @@ def derivative_of(function: Function, bank: Any, first: First, parameters: Param
     finite = len(first.places) == first.total
     found = jacobian_of(function, bank, eps, forwards=not finite)
     jacobian, error = found.jacobian[first.places], found.error[first.places]
-    if found.best is not None and np.isfinite(jacobian).all():
+    notes = found.notes
+    if np.isfinite(jacobian).all():
         one, taken = found.best
-        seen = first if one is function else _read_in(one, first, parameters)
-        relative = _checked(taken.jacobian[first.places], seen, parameters)
+        known = eps if one is function else EPS
+        if known <= SINGLE:
+            seen = first if one is function else _read_in(one, first, parameters)
+            relative = _checked(taken.jacobian[first.places], seen, parameters)
+            if eps <= EPS:
+                error = np.maximum(error, relative * np.abs(jacobian))
         if finite:
-            _held(one, bank, taken, eps if one is function else EPS)
-        if eps <= EPS:
-            error = np.maximum(error, relative * np.abs(jacobian))
-    return Derivative(jacobian, error, f"automatic differentiation in {word(eps)}", found.notes)
+            notes += _held(one, bank, taken, known)
+        elif known > SINGLE:
+            notes += (unchecked(word(known)),)
+    return Derivative(jacobian, error, f"automatic differentiation in {word(eps)}", notes)
 
 
 class Found(NamedTuple):
@@ -77,8 +82,8 @@ class Found(NamedTuple):
     error: Array
     """(M, P)."""
     notes: tuple[str, ...]
-    best: tuple[Function, Differentiated] | None
-    """What differences say most of: the function in float64, where it follows, or itself; none of short floats."""
+    best: tuple[Function, Differentiated]
+    """What differences say most of: the function in float64, where it follows, or itself."""
 
 
 def jacobian_of(
@@ -104,7 +109,7 @@ def jacobian_of(
     with np.errstate(invalid="ignore"):  # infinite slopes
         error = measured_error(jacobian, truth, (above, below), eps)
     notes = () if eps <= EPS else (precision_note(word(eps), exact is not None),)
-    best = (twin, exact) if exact is not None else (function, found) if eps <= SINGLE else None
+    best = (twin, exact) if exact is not None else (function, found)
     return Found(jacobian, error, (*found.notes, *notes), best)
 
 
@@ -145,13 +150,13 @@ def _read_in(twin: Function, first: First, parameters: Parameters) -> First:
     return replace(first, calls=calls, readings=calls(parameters.values), spread=0.0)
 
 
-def _held(function: Function, bank: Any, found: Differentiated, eps: float) -> None:
-    """Hold all readings together against differences, too, which see past the steps of a rounding."""
+def _held(function: Function, bank: Any, found: Differentiated, eps: float) -> tuple[str, ...]:
+    """Hold all readings together against differences, too, which see past the steps of a rounding; a note if vain."""
 
     def readings(leaves: list[Any]) -> Array:
         return np.asarray(function.flat(leaves, bank)).astype(np.float64)
 
-    hold(function.tree, readings, lambda leaves, weights: np.asarray(weights @ found.take(leaves)), eps)
+    return hold(function.tree, readings, lambda leaves, weights: np.asarray(weights @ found.take(leaves)), eps)
 
 
 def _checked(jacobian: Array, first: First, parameters: Parameters) -> float:

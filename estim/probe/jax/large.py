@@ -113,14 +113,14 @@ def sensitivity_of_large(
     way = passes.way(asked.keep, noise)
     if asked.progress:
         print(way.said, file=sys.stderr)
-    require_derivative(function, parts, eps)
+    unknown = require_derivative(function, parts, eps)
     relative, measured = relative_errors(function, parts, noise.weights, eps)
     said = [] if eps <= EPS else [precision_note(word(eps), measured)]
     found = record_of(
         passes, way, noise, at_least(relative, rtol), derivative=given.derivative, repeats=repeats,
         repeat_correlation=repeat_correlation, inputs=given.inputs, keep=asked.keep,
         smallest_change=None if smallest_change is None else float(smallest_change), progress=asked.progress,
-        notes=(*given.notes, *said, way.said),
+        notes=(*given.notes, *said, *unknown, way.said),
     )  # fmt: skip
     found = in_order(found, given.read.places, given.read.kept)
     return replace(found, notes=(*found.notes, *passes.notes))
@@ -134,10 +134,10 @@ def sensitivity_of_long(
     tree = read_tree(params, asked.groups)
     vector = vector_of(tree, asked.names, asked.groups)
     given = _opened(model, bank, sigma, tree, asked, repeats, repeat_correlation)
-    require_derivative(given.function, given.read.parts, given.eps)
+    unknown = require_derivative(given.function, given.read.parts, given.eps)
     notes: dict[str, None] = {}
     return streamed_sensitivity(
         stream_of(given.function, replace(given.read, inputs=given.inputs), given.eps, notes), vector, sigma,
-        given.noise, derivative=given.derivative, notes=lambda: (*given.notes, *notes), progress=asked.progress,
-        repeats=repeats, repeat_correlation=repeat_correlation, **options,
+        given.noise, derivative=given.derivative, notes=lambda: (*given.notes, *unknown, *notes),
+        progress=asked.progress, repeats=repeats, repeat_correlation=repeat_correlation, **options,
     )  # fmt: skip

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.derivatives.rounding import EPS, generic_signs
+from estim.probe.jax.coarse import COMBINATIONS, require_coarse_slopes
+from estim.probe.jax.other import vector_of_leaves
 from estim.probe.jax.parameters import Tree
 from estim.probe.jax.pieces import Parts, sampled
-from estim.probe.jax.precision import precision
+from estim.probe.jax.precision import SINGLE, precision, word
 from estim.probe.jax.products import INPUTS, Products
 from estim.probe.jax.readings import Function
 from estim.probe.jax.twin import in_float64
@@ -20,12 +22,18 @@ Array = npt.NDArray[np.float64]
 
 #: Part of a slope up to which it is agreed with in float64.
 _CLOSE = 2e-3
+_LIBRARY = "JAX (a stop_gradient, a custom_vjp, or a rounding that derivatives pass through?)"
 
 
-def require_derivative(function: Function, parts: Parts, eps: float) -> None:
+def require_derivative(function: Function, parts: Parts, eps: float) -> tuple[str, ...]:
     """Hold the derivatives of some inputs all over a bank against differences.
 
     Where the function follows in float64, its copy there stands for it: differences say more of that.
+
+    Returns
+    -------
+    tuple of str
+        A note, where differences in short floats do not say enough.
 
     Raises
     ------
@@ -49,7 +57,7 @@ def require_derivative(function: Function, parts: Parts, eps: float) -> None:
                 total += products.back(leaves, piece, combination[piece.rows])
         return found
 
-    hold(twin.tree, readings, pulled, eps if twin is function else EPS)
+    return hold(twin.tree, readings, pulled, eps if twin is function else EPS)
 
 
 def line_of(tree: Tree) -> tuple[Array, Callable[[float], list[Any]]]:
@@ -63,7 +71,7 @@ def line_of(tree: Tree) -> tuple[Array, Callable[[float], list[Any]]]:
 
 def hold(
     tree: Tree, readings: Callable[[list[Any]], Array], pulled: Callable[[list[Any], Array], Array], eps: float
-) -> None:
+) -> tuple[str, ...]:
     """Hold derivatives against differences a little away from a pytree.
 
     Parameters
@@ -74,6 +82,11 @@ def hold(
         (k, P).
     eps : float
         Rounding of the readings, or of the leaves, whichever is coarser.
+
+    Returns
+    -------
+    tuple of str
+        A note, where differences in short floats do not say enough.
 
     Raises
     ------
@@ -90,14 +103,33 @@ def hold(
                 return np.array(np.nan)
 
         start = at(0.0)
+        unknown = () if eps <= SINGLE else (unchecked(word(eps)),)
         if not np.isfinite(start).all():
-            return
+            return unknown
+        weights = weights_of(len(start)) if eps <= SINGLE else weights_of(len(start), COMBINATIONS)
         try:
-            terms = pulled(moved(0.0), weights_of(len(start))) * direction
+            slopes = pulled(moved(0.0), weights)
         except ValueError:  # said in full of those at the parameters themselves
-            return
+            return unknown
+        terms = slopes * direction
+        if eps > SINGLE:
+            center = vector_of_leaves(moved(0.0))
+            enough = require_coarse_slopes(
+                lambda step: weights @ (at(step) - start),
+                lambda step: slopes @ (vector_of_leaves(moved(step)) - center),
+                np.linalg.norm(terms, axis=1), _LIBRARY,
+            )  # fmt: skip
+            return () if enough else unknown
         require_slopes(
             at, start, terms.sum(axis=1), np.linalg.norm(terms, axis=1), eps=eps,
-            library="JAX (a stop_gradient, a custom_vjp, or a rounding that derivatives pass through?)",
-            close=_CLOSE if eps <= EPS else CLOSE,
+            library=_LIBRARY, close=_CLOSE if eps <= EPS else CLOSE,
         )  # fmt: skip
+        return ()
+
+
+def unchecked(kind: str) -> str:
+    """Say that derivatives may be another's."""
+    return (
+        f"derivatives were not held against differences of the readings, which say too little in {kind}: one that is "
+        "not the model's, as of a stop_gradient or a custom_vjp, would not show; a float32 or float64 model tells"
+    )

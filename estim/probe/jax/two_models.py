@@ -61,7 +61,7 @@ def pair_of_large(model: Callable[..., Any], before: Any, after: Any, bank: Any,
     function = Function(model, tree, by_input=True)
     read = read_parts(function, bank, False)
     line, eps = _Line(function, read.parts, np.argsort(read.places)), max(rounding(tree.coarsest), read.rounding)
-    require_derivative(function, read.parts, eps)
+    unknown = require_derivative(function, read.parts, eps)
     start = np.concatenate([part.readings for part in read.parts.known])[line.order]
     noise = noisy(sigma, len(start))
     ahead = line.holding(end, "after")
@@ -84,7 +84,7 @@ def pair_of_large(model: Callable[..., Any], before: Any, after: Any, bank: Any,
         project=lambda change: whole_change(whitened(noise, change)), margin=margin,
         delta=np.array([np.linalg.norm(delta), np.linalg.norm(vector_of_leaves(tree.leaves))]),
         parameters=int(np.count_nonzero(delta)),
-        notes=(*tree.notes, *end.notes, *([complex_note(len(start))] if read.complex else [])),
+        notes=(*tree.notes, *end.notes, *unknown, *([complex_note(len(start))] if read.complex else [])),
     )  # fmt: skip
 
 
