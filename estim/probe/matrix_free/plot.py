@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estim.plotting import BLACK, BLUE, GREY, LONGEST_NAME, count_along, new_figure
+from estim.plotting import BLACK, BLUE, GREY, LONGEST_NAME, ORANGE, count_along, new_figure
+from estim.probe.matrix_free.margin import detectable_changes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -12,11 +13,16 @@ if TYPE_CHECKING:
     from estim.probe.matrix_free.record import ModelSensitivity
     from estim.probe.matrix_free.rest import Rest
 
+#: Largest over smallest beyond which an axis is logarithmic.
+_WIDE = 30.0
+
 
 def plot_model(result: "ModelSensitivity") -> "Figure":
-    """Draw the spectrum with its resolution, and the groups' shares of the directions seen."""
+    """Draw the spectrum with its resolution, and of the groups their shares and which random changes show."""
     figure = new_figure(figsize=(7.0, 8.0))
-    above, below = figure.subplots(2, 1, height_ratios=[1.2, 1.0])
+    grid = figure.add_gridspec(2, 2, height_ratios=[1.2, 1.0])
+    above, below = figure.add_subplot(grid[0, :]), figure.add_subplot(grid[1, 0])
+    beside = figure.add_subplot(grid[1, 1], sharey=below)
     for values in result.group_singular_values:
         shown = values > 0.0
         above.plot(np.flatnonzero(shown) + 1, values[shown], "-", lw=0.6, color=GREY)
@@ -42,9 +48,23 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
     below.barh(range(len(order)), shares[order], color=BLUE)
     below.set_yticks(range(len(order)), names, fontsize=7.0)
     below.set(xlabel="share of the directions seen")
-    for axes in (above, below):
+    _draw_detectable(beside, 100.0 * detectable_changes(result)[order], result.rest is not None)
+    for axes in (above, below, beside):
         axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _draw_detectable(axes: Any, sizes: Any, at_most: bool) -> None:
+    """Mark, beside the bars of the groups, the sizes in per cent; none where random changes do not show at all."""
+    shown = np.flatnonzero(np.isfinite(sizes))
+    axes.plot(sizes[shown], shown, "o", color=ORANGE)
+    if len(shown) and sizes[shown].max() > _WIDE * sizes[shown].min():
+        axes.set_xscale("log")
+    else:
+        axes.hlines(shown, 0.0, sizes[shown], color=ORANGE, lw=0.6)
+        axes.set_xlim(0.0, None)
+    axes.tick_params(labelleft=False)
+    axes.set(xlabel=f"random change detected, {'at most, ' if at_most else ''}% of the group")
 
 
 def _draw_rest(axes: Any, count: int, rest: "Rest", resolution: float) -> None:

@@ -50,7 +50,8 @@ def _detectable(result: "ModelSensitivity") -> str:
         return "none of any group alone"
     best, worst = (measured[k] for k in (sizes[measured].argmin(), sizes[measured].argmax()))
     first, last = (f"{100.0 * sizes[k]:.3g} % of {result.group_names[k]}" for k in (best, worst))
-    return f"from {'at most ' if result.rest else ''}{first}" + (f" to {last}" if best != worst else "")
+    most = "at most " if result.rest else ""
+    return f"from {most}{first} (first)" + (f", {most}{last} (last)" if best != worst else "")
 
 
 def _floors(result: "ModelSensitivity", ends: list[float]) -> str:
