@@ -26,7 +26,7 @@ def read_bank(bank: Any, device: Any, dtype: Any) -> Bank:
 
     Parameters
     ----------
-    bank : Tensor, array, mapping or tuple of them, or Batches
+    bank : Tensor, array, mapping or tuple of them, DataLoader, or Batches
         The first axis is the inputs.
     device : torch.device
         The model's.
@@ -38,10 +38,11 @@ def read_bank(bank: Any, device: Any, dtype: Any) -> Bank:
     TypeError
         When the bank is none of these.
     ValueError
-        When it is empty, or on another device.
+        When it is empty, on another device, or its DataLoader shuffles.
     """
     kind, cast = dtype
     prepare = _Prepare(device, kind, cast)
+    bank = in_batches(bank)
     if isinstance(bank, Batches):
         return Bank(lambda: (prepare(batch) for batch in bank), False)
     one = prepare(bank)

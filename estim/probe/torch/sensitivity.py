@@ -21,7 +21,7 @@ from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.probed import Probed
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.record import Sensitivity
-from estim.probe.torch.bank import Bank, in_batches, in_parts, read_bank
+from estim.probe.torch.bank import Bank, in_batches, read_bank
 from estim.probe.torch.dense import batches_of, jacobian_of, measured_error, moved_jacobian
 from estim.probe.torch.error import relative_errors
 from estim.probe.torch.gram import Layout
@@ -30,7 +30,7 @@ from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
 from estim.probe.torch.slopes import require_derivative
 from estim.probe.torch.streamed import stream_of
-from estim.probe.torch.survey import Parts, Survey, layout_of, parts_of, survey, way_of_module
+from estim.probe.torch.survey import Parts, Survey, layout_of, parts_of, sample_of, survey, way_of_module
 from estim.probe.torch.untouched import untouched
 
 Array = npt.NDArray[np.float64]
@@ -38,8 +38,6 @@ Array = npt.NDArray[np.float64]
 #: Parameters up to which each has its own name, column and direction, and entries of a Jacobian that is held.
 DENSE = 3000
 ENTRIES = 20_000_000
-#: Inputs whose gradients are held against differences.
-CHECKED = 4
 
 
 @dataclass(frozen=True)
@@ -189,14 +187,21 @@ def sensitivity_of_module(
         inputs, size = _inputs_of(asked, seen), subject.parameters.size
         if size > DENSE:
             require_large(asked.names, *(options[name] for name in ("symmetry", "atol", "rtol", "smallest_change")))
-        first = next(parts_of(batches, seen)())
-        require_derivative(subject, next(in_parts(first, CHECKED)) if all(seen.separable) else first)
+        require_derivative(subject, _held_against_differences(batches, seen, size))
         if size <= DENSE and int(seen.kept.sum()) * size > ENTRIES:
             return _streamed(module, bank, sigma, asked, subject, batches, replace(seen, inputs=inputs), options)
         if size > DENSE:
             return _large(module, bank, sigma, asked, subject, batches, replace(seen, inputs=inputs), options)
     probed = probe_module(module, bank, asked)
     return assemble(replace(probed, inputs=inputs[np.argsort(seen.places)][probed.kept]), sigma, **options)
+
+
+def _held_against_differences(batches: Bank, seen: Survey, size: int) -> Parts:
+    """Return the whole bank of a small module, for which that costs little beside its Jacobian, and else a sample."""
+    if size <= DENSE:
+        return parts_of(batches, seen)
+    sample = sample_of(batches, seen)
+    return lambda: iter(sample)
 
 
 def _streamed(

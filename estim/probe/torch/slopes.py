@@ -1,6 +1,6 @@
 """The gradients of a module held against differences of its readings: see `matrix_free.slopes`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -8,14 +8,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
+from estim.probe.derivatives.rounding import EPS
+from estim.probe.matrix_free.slopes import AWAY, CLOSE, require_slopes, sizes_of_steps, weights_of
 from estim.probe.torch.readings import Subject, explained, flat_array
 
 Array = npt.NDArray[np.float64]
+#: Part of a slope up to which it is agreed with in float64.
+_CLOSE = 2e-3
+#: Returns a fresh iterator over parts of a bank.
+Parts = Callable[[], Iterable[Any]]
 
 
-def require_derivative(subject: Subject, part: Any) -> None:
-    """Hold the gradients of the readings of some inputs against differences.
+def require_derivative(subject: Subject, parts: Parts) -> None:
+    """Hold the gradients of the readings of some parts of a bank against differences.
 
     Raises
     ------
@@ -25,25 +30,23 @@ def require_derivative(subject: Subject, part: Any) -> None:
     steps, moved = line_of(subject)
 
     def at(step: float) -> Array:
+        found = []
         with moved(step), torch.no_grad():
-            try:
-                return flat_array(subject.values(part))
-            except (TypeError, ValueError):  # not at these parameters
-                return np.array(np.nan)
+            for part in parts():
+                try:
+                    found.append(flat_array(subject.values(part)))
+                except (TypeError, ValueError):  # not at these parameters
+                    return np.array(np.nan)
+        return np.concatenate(found)
 
+    start = at(0.0)
+    if not np.isfinite(start).all():
+        return
     with moved(0.0):
-        try:
-            readings = subject.readings(part).reshape(-1)
-        except (TypeError, ValueError):
-            return
-        start = flat_array(readings)
-        if not np.isfinite(start).all():
-            return
-        terms = [_terms(readings, subject, steps, weights) for weights in weights_of(len(start))]
-        del readings
+        said, squares = _terms(subject, parts(), steps, weights_of(len(start)))
+    eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
     require_slopes(
-        at, start, np.array([said for said, _ in terms]), np.array([typical for _, typical in terms]),
-        eps=torch.finfo(subject.parameters.tensors[0].dtype).eps,
+        at, start, said, np.sqrt(squares), eps=eps, close=_CLOSE if eps <= EPS else CLOSE,
         library="torch (a detach, a hook, a backward of its own, or a rounding that gradients pass through? "
         "requires_grad_(False) leaves out what is detached on purpose)",
     )  # fmt: skip
@@ -88,8 +91,21 @@ def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:
     return found
 
 
-def _terms(readings: torch.Tensor, subject: Subject, steps: list[torch.Tensor], weights: Array) -> tuple[float, float]:
-    """Return the slope of combined readings along the steps, and the root of the sum of squares of its terms."""
+def _terms(subject: Subject, parts: Iterable[Any], steps: list[torch.Tensor], weights: Array) -> tuple[Array, Array]:
+    """Return slopes of combined readings along the steps, and the sums of squares of their terms, (COMBINATIONS,)."""
+    said, squares, first = np.zeros(len(weights)), np.zeros(len(weights)), 0
+    for part in parts:
+        readings = subject.readings(part).reshape(-1)
+        for k, combination in enumerate(weights[:, first : first + len(readings)]):
+            for gradient, step in zip(_gradients(subject, readings, combination), steps, strict=True):
+                product = gradient * step
+                said[k] += float(product.sum(dtype=torch.float64))
+                squares[k] += float(torch.linalg.vector_norm(product, dtype=torch.float64)) ** 2
+        first += len(readings)
+    return said, squares
+
+
+def _gradients(subject: Subject, readings: torch.Tensor, weights: Array) -> tuple[torch.Tensor, ...]:
     seed = torch.as_tensor(weights).to(readings.device, readings.dtype)
     try:
         gradients = torch.autograd.grad(
@@ -102,9 +118,4 @@ def _terms(readings: torch.Tensor, subject: Subject, steps: list[torch.Tensor], 
         if gradient.layout != torch.strided:
             msg = f"gradients must be dense; those of {name} are not (an embedding with sparse=True?)"
             raise ValueError(msg)
-    said, squares = 0.0, 0.0
-    for gradient, step in zip(gradients, steps, strict=True):
-        product = gradient * step
-        said += float(product.sum(dtype=torch.float64))
-        squares += float(torch.linalg.vector_norm(product, dtype=torch.float64)) ** 2
-    return said, squares**0.5
+    return gradients

@@ -25,6 +25,8 @@ Parts = Callable[[], Iterator[Any]]
 
 #: Inputs in a part of the bank, whose graph is held.
 INPUTS = 32
+#: Inputs that stand for a whole bank.
+SAMPLED = 8
 #: Bytes of a block of the Jacobian, at most and at least.
 BLOCK = 256 * 2**20
 _LEAST = 2**20
@@ -132,6 +134,24 @@ def parts_of(bank: Bank, seen: Survey) -> Parts:
                 yield from in_parts(given, INPUTS if seen.separable[number] else _ALL)
 
     return parts
+
+
+def sample_of(bank: Bank, seen: Survey) -> list[Any]:
+    """Return a few inputs spread over a bank, and whole a batch whose inputs depend on each other."""
+    total = len(seen.separable)
+    chosen = np.unique(np.linspace(0, total - 1, SAMPLED).round())
+    found = []
+    for number, (_, batch) in enumerate(batches_of(bank)):
+        given = _selected(batch, seen.dropped[number])
+        if number not in chosen or length(given) == 0:
+            continue
+        if seen.separable[number]:
+            last, most = length(given) - 1, SAMPLED // len(chosen)
+            # Of many batches one input each, from the first of the first to the last of the last.
+            places = np.linspace(0, last, most) if most > 1 else [last * number / max(1, total - 1)]
+            given = _selected(given, torch.as_tensor(np.unique(np.round(places)).astype(int)))
+        found.append(given)
+    return found
 
 
 def layout_of(

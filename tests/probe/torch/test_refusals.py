@@ -295,3 +295,48 @@ def test_what_can_be_read_only_once_is_no_bank(once):
     same = once(bank)
     refused(perceptron(), estim.Batches(lambda: same), ValueError, match)
     refused(perceptron(), list(bank), ValueError, r"and estim.Batches\(lambda: batches\) a list of batches; input 0")
+
+
+def wrong_for(chosen):
+    """Return readings whose gradient is doubled for some inputs."""
+    return lambda m, x: torch.where(chosen(x)[:, None], Doubled.apply(m.inner(x)), m.inner(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dense", [3000, 0])
+@pytest.mark.parametrize("batches", [1, 4, 40])
+@pytest.mark.parametrize("which", [slice(39, 40), slice(20, 40)], ids=["the last input", "the second half"])
+def test_wrong_gradients_of_later_inputs_are_refused(monkeypatch, which, batches, dense, dtype):
+    monkeypatch.setattr(module_sensitivity, "DENSE", dense)
+    bank = inputs(40, 3, dtype=dtype)
+    bank[:, 0] = bank[:, 0].abs()
+    bank[which, 0] *= -1.0
+    given = estim.Batches(lambda: bank.split(40 // batches)) if batches > 1 else bank
+    refused(
+        Reading(wrong_for(lambda x: x[:, 0] < 0.0)).to(dtype), given, ValueError,
+        r"^the derivative that torch takes must be that of the model",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [41, 400])
+def test_small_modules_are_held_against_differences_on_the_whole_bank(count):
+    bank = inputs(count, 3)
+    bank[:, 0] = bank[:, 0].abs()
+    bank[17, 0] *= -1.0  # in the midst of others
+    refused(
+        Reading(wrong_for(lambda x: x[:, 0] < 0.0)), bank, ValueError,
+        r"^the derivative that torch takes must be that of the model",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_wrong_gradients_of_inputs_that_depend_on_each_other_are_refused(monkeypatch, dense):
+    monkeypatch.setattr(module_sensitivity, "DENSE", dense)
+    mixed = Reading(lambda m, x: wrong_for(lambda y: y[:, 0] < 0.0)(m, x) - m.inner(x).mean(0))
+    bank = inputs(40, 3)
+    bank[:, 0] = bank[:, 0].abs()
+    bank[30:, 0] *= -1.0
+    refused(
+        mixed, estim.Batches(lambda: bank.split(10)), ValueError,
+        r"^the derivative that torch takes must be that of the model",
+    )  # fmt: skip
