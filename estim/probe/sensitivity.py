@@ -174,8 +174,8 @@ def sensitivity(
         }  # fmt: skip
         if large.is_large(params):
             return large.sensitivity_of_large(model, bank, sigma, params, of_jax, **given)
-        if large.is_long(model, bank, params):
-            return large.sensitivity_of_long(model, bank, sigma, params, of_jax, **given)
+        if outputs := large.outputs_of_long(model, bank, params):
+            return large.sensitivity_of_long(model, bank, sigma, params, of_jax, outputs=outputs, **given)
         keep = 0
     require_left_out(readings=readings, dtype=dtype, keep=keep or None)
     if digits is not None:

@@ -1,5 +1,6 @@
 """The bank of a large JAX function: its readings, and whether its inputs can be taken one by one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,8 +43,8 @@ class Read:
     """Of the readings with the fewest digits."""
 
 
-def read_parts(function: Function, bank: Any, omit: bool) -> Read:
-    """Evaluate the readings of a bank, each batch twice.
+def read_parts(function: Function, bank: Any, omit: bool, outputs: Sequence[Any] = ()) -> Read:
+    """Evaluate the readings of a bank, each batch twice; `outputs` are of a first call, for the first batches.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def read_parts(function: Function, bank: Any, omit: bool) -> Read:
     for number, batch in enumerate(bank if isinstance(bank, Batches) else [bank]):
         where = f"batch {number}: " if isinstance(bank, Batches) else ""
         try:
-            part = _left(_read(function, batch), omit)
+            part = _left(_read(function, batch, outputs[number] if number < len(outputs) else None), omit)
         except (TypeError, ValueError) as error:
             msg = f"{where}{error}"
             raise type(error)(msg) from error
@@ -74,9 +75,10 @@ def read_parts(function: Function, bank: Any, omit: bool) -> Read:
     return Read(Parts(lambda: batches, tuple(parts)), kept, places, inputs, is_complex, coarsest)
 
 
-def _read(function: Function, batch: Any) -> Part:
+def _read(function: Function, batch: Any, output: Any) -> Part:
     require_inputs(batch)
-    output = require_kept(function, batch)
+    if output is None:
+        output = require_kept(function, batch)
     with precision(function.tree.double):
         leaves = list(function.tree.leaves)
         if output is None:

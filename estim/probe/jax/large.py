@@ -1,7 +1,7 @@
 """`estim.sensitivity` of a JAX function whose Jacobian is not held, for its parameters or for its readings."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,17 +41,24 @@ def is_large(params: Any) -> bool:
     return read_tree(params).size > DENSE
 
 
-def is_long(model: Callable[..., Any], bank: Any, params: Any) -> bool:
-    """Tell whether a Jacobian has too many entries to be held; what is wrong with the bank is not said here."""
+def outputs_of_long(model: Callable[..., Any], bank: Any, params: Any) -> tuple[Any, ...]:
+    """Return what the model gives for the first batches, so many that a Jacobian has too many entries to be held.
+
+    Nothing where it has not; what is wrong with the bank is not said here.
+    """
     function, total = Function(model, read_tree(params)), 0
+    outputs: list[Any] = []
     try:
         for batch in bank if isinstance(bank, Batches) else [bank]:
             require_inputs(batch)
-            readings = flatten(require_kept(function, batch))
+            outputs.append(require_kept(function, batch))
+            readings = flatten(outputs[-1])
             total += readings.size * (2 if readings.dtype.kind == "c" else 1)
+            if total * function.tree.size > ENTRIES:
+                return tuple(outputs)
     except (TypeError, ValueError):
-        return False
-    return total * function.tree.size > ENTRIES
+        return ()
+    return ()
 
 
 @dataclass(frozen=True)
@@ -85,10 +92,11 @@ class _Opened:
 
 
 def _opened(
-    model: Callable[..., Any], bank: Any, sigma: Any, tree: Tree, asked: Asked, repeats: int, repeat_correlation: float
-) -> _Opened:
+    model: Callable[..., Any], bank: Any, sigma: Any, tree: Tree, asked: Asked, repeats: int, repeat_correlation: float,
+    outputs: Sequence[Any] = (),
+) -> _Opened:  # fmt: skip
     function = Function(model, tree, by_input=True)
-    read = read_parts(function, bank, asked.nan_policy == "omit")
+    read = read_parts(function, bank, asked.nan_policy == "omit", outputs)
     noise = noise_of(sigma, read.places[read.kept], len(read.kept), repeats, repeat_correlation)
     inputs = read.inputs
     if asked.inputs is not None:
@@ -127,13 +135,13 @@ def sensitivity_of_large(
 
 
 def sensitivity_of_long(
-    model: Callable[..., Any], bank: Any, sigma: Any, params: Any, asked: Asked, *, repeats: int,
-    repeat_correlation: float, **options: Any,
+    model: Callable[..., Any], bank: Any, sigma: Any, params: Any, asked: Asked, *, outputs: Sequence[Any],
+    repeats: int, repeat_correlation: float, **options: Any,
 ) -> Sensitivity:  # fmt: skip
-    """Make the record of a function of few parameters with too many readings."""
+    """Make the record of a function of few parameters with too many readings, the first of which are known."""
     tree = read_tree(params, asked.groups)
     vector = vector_of(tree, asked.names, asked.groups)
-    given = _opened(model, bank, sigma, tree, asked, repeats, repeat_correlation)
+    given = _opened(model, bank, sigma, tree, asked, repeats, repeat_correlation, outputs)
     unknown = require_derivative(given.function, given.read.parts, given.eps)
     notes: dict[str, None] = {}
     return streamed_sensitivity(

@@ -189,3 +189,20 @@ def test_a_bank_whose_batches_change_their_size_is_refused(monkeypatch):
     said = r"^bank must give the same batches each time, in the same order; batch 0 is not what it was"
     with pytest.raises(ValueError, match=said):
         estim.sensitivity(PERCEPTRON, estim.Batches(batches), 0.1, params=arrays(perceptron_weights(), jnp.float32))
+
+
+@pytest.mark.parametrize("batches", [False, True])
+def test_no_batch_is_read_once_more_to_count_its_readings(double, monkeypatch, batches):
+    monkeypatch.setattr(large, "ENTRIES", 0)
+    called = []
+
+    def counted(params, bank):
+        called.append(len(bank))
+        return PERCEPTRON(params, bank)
+
+    bank = inputs(60)
+    given = estim.Batches(lambda: iter([bank[:40], bank[40:]])) if batches else bank
+    estim.sensitivity(counted, given, 0.1, params=arrays(perceptron_weights()))
+    whole = 40 if batches else 60
+    # Once and again, at other parameters, and in halves.
+    assert called[:4] == [whole, whole, whole, whole // 2]
