@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from estim.probe.along import response_along as response_along
     from estim.probe.many_unknowns.record import ParameterRecovery as ParameterRecovery
     from estim.probe.many_unknowns.trials import recover_parameters as recover_parameters
+    from estim.probe.matrix_free.record import ModelSensitivity as ModelSensitivity
     from estim.probe.model.batches import Batches as Batches
     from estim.probe.record import Sensitivity as Sensitivity
     from estim.probe.record import Status as Status
@@ -44,6 +45,7 @@ _HOME = {
     "ContactSlopes": "spectra.contact",
     "MeanResponse": "recovery.response",
     "ModelChange": "probe.two_models.model_change",
+    "ModelSensitivity": "probe.matrix_free.record",
     "Outcome": "probe.verdict.record",
     "ParameterRecovery": "probe.many_unknowns.record",
     "RankTable": "spectra.singular_values",

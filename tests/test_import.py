@@ -4,6 +4,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,42 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it():
         estim.recovr  # noqa: B018
     with pytest.raises(ImportError, match="recovr"):
         exec("from estim import recovr")
+
+
+def mentions(pattern):
+    """Return what a pattern finds in the library, its documents and its examples, and in which file."""
+    root = Path(estim.__file__).parents[1]
+    files = [file for kind in ("*.md", "docs/*.md", "estim/**/*.py", "examples/**/*.py") for file in root.glob(kind)]
+    return {name: file for file in files for name in re.findall(pattern, file.read_text())}
+
+
+def exists(path):
+    """Tell whether a dotted name is a module of the library, or an attribute of one; not looked into without torch."""
+    value = estim
+    for end, part in enumerate(path[1:], start=2):
+        if not hasattr(value, part):
+            if importlib.util.find_spec(".".join(path[:end])) is None:
+                return False
+            if {"torch", "jax"} & set(path) and not importlib.util.find_spec(path[2]):
+                return True
+            importlib.import_module(".".join(path[:end]))
+        value = getattr(value, part)
+    return True
+
+
+def test_every_public_name_that_is_mentioned_exists():
+    mentioned = mentions(r"\bestim(?:\.[A-Za-z_]+)+")
+    assert len(mentioned) > 50
+    assert not {name: file for name, file in mentioned.items() if not exists(name.split("."))}
+
+
+def test_every_attribute_of_a_public_class_that_is_mentioned_exists():
+    for name, file in mentions(rf"\b((?:{'|'.join(estim.__all__)})\.[a-z_]+)\b").items():
+        owner, attribute = name.split(".")
+        value = getattr(estim, owner)
+        if isinstance(value, type):
+            fields = getattr(value, "__dataclass_fields__", {})
+            assert hasattr(value, attribute) or attribute in fields, f"{name} in {file}"
 
 
 def test_no_module_carries_the_name_of_a_public_function():

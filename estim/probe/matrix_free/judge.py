@@ -3,7 +3,10 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from estim.probe.matrix_free.margin import margin_of_model
+from estim.probe.record import Sensitivity
 from estim.probe.verdict.any_change import size_notes
 from estim.probe.verdict.judge import check_power, decide, project
 from estim.probe.verdict.observed import noise_factor, observe
@@ -17,6 +20,30 @@ _TOP_NOTE = (
     "Only the shift along the {count} strongest directions was tested: what moves the readings elsewhere may be the "
     "model's or not, and is not judged."
 )
+
+
+def judge_by_rule(
+    found: "ModelSensitivity", observed_shift: Any, smallest_change: Any, smallest_shift: Any, **options: Any
+) -> Verdict:
+    """Return the verdict by a statistic of the user's.
+
+    That asks of the model no more than how one change shifts the readings: it is as one of a single parameter.
+    """
+    if smallest_change is not None or smallest_shift is None:
+        msg = (
+            "a statistic or threshold of your own is judged beside one change: give smallest_shift, the readings of a "
+            f"changed copy less the model's own, and no smallest_change; got {smallest_change!r:.80}"
+        )
+        raise ValueError(msg)
+    found.shift(smallest_shift)  # which says what is wrong with it
+    once = found.repeats / (1.0 + (found.repeats - 1) * found.repeat_correlation)
+    back = np.linalg.pinv(found.whitening) if found.whitening.ndim == 2 else 1.0 / found.whitening
+    noise = once * (back @ back.T) if back.ndim == 2 else np.sqrt(once) * back
+    single = Sensitivity.from_jacobian(
+        np.asarray(smallest_shift, dtype=np.float64)[:, None], noise, names=["smallest_shift"], repeats=found.repeats,
+        repeat_correlation=found.repeat_correlation,
+    )  # fmt: skip
+    return single.judge(observed_shift, smallest_change=[1.0], **options)
 
 
 def judge_shift(

@@ -168,7 +168,7 @@ class ModelSensitivity(Record):
         Parameters
         ----------
         readings_shift : array_like, shape (readings,)
-            In the readings' units, such as `estim.predicted_shift` gives for a change of the parameters.
+            In the readings' units, such as those of a changed copy of the model less its own.
 
         Returns
         -------
@@ -252,6 +252,9 @@ class ModelSensitivity(Record):
         confidence_level: float = 0.95,
         power: float = 0.8,
         absolute_sigma: bool = True,
+        statistic: Any = None,
+        threshold: float | None = None,
+        trials: int = 10_000,
         rng: Seed = None,
     ) -> "Verdict":
         """Say whether the model changed, is equivalent, or could have changed unseen.
@@ -267,12 +270,14 @@ class ModelSensitivity(Record):
             What must not be missed: any change of all parameters of this size, in their units, or the changes that an
             `AnyChange` names, of a group or of all groups. That of the record when left out.
         smallest_shift : array_like, shape (readings,), optional
-            Instead: what one smallest change of interest shifts the readings by, in their units, as
-            `estim.predicted_shift` tells.
+            Instead: what one smallest change of interest shifts the readings by, in their units, such as those of a
+            changed copy of the model less its own.
         baseline, confidence_level, power, absolute_sigma
             As for `Sensitivity.judge`.
+        statistic, threshold, trials
+            The user's own statistic and alarm rule, as for `Sensitivity.judge`; beside a `smallest_shift`.
         rng : None, int or numpy.random.Generator
-            For changes of random direction.
+            For changes of random direction, and a statistic that is not linear.
 
         Returns
         -------
@@ -288,12 +293,17 @@ class ModelSensitivity(Record):
         Where parameters are more than readings, some change of any size moves no reading, and no silence can be
         believed about *any* change: ask for random ones, ``AnyChange(0.01, group="layers.0", case="typical")``.
         """
-        from estim.probe.matrix_free.judge import judge_shift
+        from estim.probe.matrix_free.judge import judge_by_rule, judge_shift
 
+        wanted = {"baseline": baseline, "confidence_level": confidence_level, "power": power, "rng": rng}
+        if statistic is not None or threshold is not None:
+            return judge_by_rule(
+                self, observed_shift, smallest_change, smallest_shift, absolute_sigma=absolute_sigma,
+                statistic=statistic, threshold=threshold, trials=trials, **wanted,
+            )  # fmt: skip
         return judge_shift(
-            self, observed_shift, smallest_change, smallest_shift, baseline=baseline, confidence_level=confidence_level,
-            power=power, absolute_sigma=absolute_sigma, rng=rng,
-        )  # fmt: skip
+            self, observed_shift, smallest_change, smallest_shift, absolute_sigma=absolute_sigma, **wanted
+        )
 
     def by_group(self) -> "DataFrame":
         """Return, for each group of tensors with the others held fixed, what is seen of it.

@@ -8,22 +8,25 @@ torch = pytest.importorskip("torch")
 import estim  # noqa: E402
 from estim.probe.matrix_free.margin import random_lengths  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
+from estim.probe.torch.sensitivity import Asked, probe_module  # noqa: E402
 from tests.probe.torch.networks import inputs, perceptron  # noqa: E402
 
+DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
 SIZES = (3, 8, 2)
+
+
+def _both(monkeypatch, bank, sigma, **options):
+    """Return the two records of one model, large and dense."""
+    monkeypatch.setattr(module_sensitivity, "DENSE", 0)
+    large = estim.sensitivity(perceptron(SIZES), bank, sigma, **options)
+    monkeypatch.setattr(module_sensitivity, "DENSE", 3000)
+    return large, estim.sensitivity(perceptron(SIZES), bank, sigma, **options)
 
 
 @pytest.fixture
 def twins(monkeypatch):
-    """Return the two records of one model, large and dense; by number of inputs."""
-
-    def made(count, **options):
-        monkeypatch.setattr(module_sensitivity, "DENSE", 0)
-        large = estim.sensitivity(perceptron(SIZES), inputs(count, 3), 0.01, **options)
-        monkeypatch.setattr(module_sensitivity, "DENSE", 3000)
-        return large, estim.sensitivity(perceptron(SIZES), inputs(count, 3), 0.01, **options)
-
-    return made
+    """Return what makes both records, by number of inputs."""
+    return lambda count, **options: _both(monkeypatch, inputs(count, 3), 0.01, **options)
 
 
 def jacobian_of(dense):
@@ -143,6 +146,37 @@ def test_groups_of_zeros_have_no_relative_changes(monkeypatch):
     assert "Random changes seen:" in str(found.summary())
 
 
+@pytest.mark.parametrize("correlated", [False, True])
+@pytest.mark.parametrize("repeats", [1, 4])
+def test_a_rule_of_the_users_own_is_judged_as_beside_the_whole_jacobian(monkeypatch, correlated, repeats):
+    sigma = 0.01
+    if correlated:
+        sigma = 1e-4 * 0.6 ** np.abs(np.subtract.outer(np.arange(16), np.arange(16)))
+    options = {"repeats": repeats, "repeat_correlation": 0.2}
+    large, dense = _both(monkeypatch, inputs(8, 3), sigma, **options)
+    delta = 0.02 * np.random.default_rng(0).standard_normal(50)
+    shift = probe_module(perceptron(SIZES), inputs(8, 3), DEFAULT).jacobian @ delta
+    for rule in ({"statistic": np.ones(16), "threshold": 0.05}, {"statistic": np.ones(16)}):
+        one = large.judge(np.zeros(16), smallest_shift=shift, baseline="noisy", **rule)
+        two = dense.judge(np.zeros(16), smallest_change=delta, baseline="noisy", **rule)
+        assert one.outcome == two.outcome
+        np.testing.assert_allclose([one.power, one.false_alarm_rate], [two.power, two.false_alarm_rate], rtol=1e-5)
+    rule = {"statistic": lambda moved: float(np.abs(moved).max()), "threshold": 0.04, "rng": 0}
+    one = large.judge(np.zeros(16), smallest_shift=shift, **rule)
+    two = dense.judge(np.zeros(16), smallest_change=delta, **rule)
+    assert one.power == pytest.approx(two.power, abs=4.0 * np.hypot(one.power_se, two.power_se) + 1e-12)
+    assert "smallest_shift" in one.reason
+
+
+def test_a_rule_of_the_users_own_needs_one_change(twins):
+    large, _ = twins(5)
+    for change in ({}, {"smallest_change": 0.1}, {"smallest_change": 0.1, "smallest_shift": np.ones(10)}):
+        with pytest.raises(
+            ValueError, match=r"^a statistic or threshold of your own is judged beside one change: give"
+        ):
+            large.judge(np.zeros(10), statistic=np.ones(10), threshold=1.0, **change)
+
+
 def test_what_does_not_fit_is_refused(twins):
     large, _ = twins(5)
     silence = np.zeros(10)
@@ -158,7 +192,7 @@ def test_what_does_not_fit_is_refused(twins):
 
 def test_the_record_with_these_fields_survives_json(twins):
     large, _ = twins(5)
-    again = type(large).from_json(large.to_json())
+    again = estim.ModelSensitivity.from_json(large.to_json())
     change = estim.AnyChange(0.02, case="typical")
     one, two = (found.judge(np.zeros(10), smallest_change=change, rng=0) for found in (large, again))
     assert one.power == two.power
