@@ -83,7 +83,7 @@ def sensitivity(
     names, groups : sequence of str, (parameters,), optional
         In place of those found in `params`. Groups of a torch module: "layers", by the path of the module that owns a
         parameter (when left out); one for each of its tensors; or a mapping from group to names of tensors or modules.
-        The latter two are possible for a pytree of JAX, too.
+        All three are possible for a pytree of JAX, too, where a layer is the path of a leaf without its last key.
     inputs : array_like of int, (readings,), optional
         Which input each reading belongs to; by default the first axis of the readings.
     rtol, atol : float, optional

@@ -66,16 +66,17 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
     params : pytree
         Leaves that are no arrays of floating point are held: whole numbers, truth values, keys of random numbers,
         functions and words.
-    groups : sequence of str or mapping, optional
-        A group for each leaf, or for each parameter, or a mapping from a group to names of leaves or their beginnings.
-        By default the top-level key, or the one below it where all is under one key, as in Flax.
+    groups : "layers", sequence of str or mapping, optional
+        "layers" groups by the path of a leaf without its last key. Else a group for each leaf, or for each parameter,
+        or a mapping from a group to names of leaves or their beginnings. By default the top-level key, or the one below
+        it where all is under one key, as in Flax.
 
     Raises
     ------
     TypeError
         When a leaf is complex, in floats of fewer than 16 bits, or has no value, or none is of floating point.
     ValueError
-        When two leaves have the same name.
+        When two leaves have the same name, or `groups` does not fit.
     """
     paths, structure = jax.tree_util.tree_flatten_with_path(params)
     places = tuple(k for k, (_, leaf) in enumerate(paths) if is_floating(leaf))
@@ -148,11 +149,25 @@ def name_of(path: Sequence[Any]) -> str:
 
 
 def _leaf_groups(groups: Any, names: tuple[str, ...], paths: list[Any], size: int) -> tuple[str, ...]:
+    if isinstance(groups, str):
+        if groups != "layers":
+            msg = (
+                f"groups must be 'layers', one group for each of the {len(names)} leaves, or a mapping from groups to "
+                f"names of leaves; got {groups!r}"
+            )
+            raise ValueError(msg)
+        return tuple(name_of(_layer(path)) for path in paths)
     if groups is not None and not _for_each_entry(groups, len(names), size):
         return given_groups(groups, names)
     alone = len({name_of(path[:1]) for path in paths}) == 1
     depth = 2 if alone and all(len(path) > 2 for path in paths) else 1
     return tuple(name_of(path[:depth]) for path in paths)
+
+
+def _layer(path: Any) -> Any:
+    """Return a path without its last key; what a variable of Flax wraps is its `value`."""
+    wrapped = len(path) > 1 and getattr(path[-1], "name", None) == "value"
+    return path[: -2 if wrapped else -1]
 
 
 def _for_each_entry(groups: Any, leaves: int, size: int) -> bool:

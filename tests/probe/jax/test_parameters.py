@@ -9,6 +9,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 import estim  # noqa: E402
+from estim.probe.jax import large  # noqa: E402
 from estim.probe.jax.parameters import read_tree, vector_of  # noqa: E402
 from estim.probe.model.kinds import holds_jax_arrays  # noqa: E402
 
@@ -71,6 +72,41 @@ def test_the_function_gets_the_pytree_that_was_given():
     found = estim.sensitivity(checked, np.array([1.0, 2.0]), 0.1, params=params)
     assert found.names == ("affine.weight[0]", "affine.bias[0]", "scale.by[0]")
     assert "4 leaves that are not of floating point are held as they are: flag, key, seed, steps" in found.notes
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Variable:
+    value: jax.Array
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+@pytest.mark.parametrize(
+    ("params", "groups"),
+    [
+        (jnp.ones(3), ("theta",)),
+        ([jnp.ones(3), jnp.ones(3)], ("theta", "theta")),
+        ({"a": jnp.ones(3), "b": {"c": jnp.ones(3)}}, ("theta", "b")),
+        ({"mlp/~/linear_0": {"b": jnp.ones(3), "w": jnp.ones(3)}}, ("mlp/~/linear_0",) * 2),
+        (
+            {"params": {"Block_0": {"Dense_0": Affine(jnp.ones(3), jnp.ones(3)), "Dense_1": {"bias": jnp.ones(3)}}}},
+            ("params.Block_0.Dense_0", "params.Block_0.Dense_0", "params.Block_0.Dense_1"),
+        ),
+        ({"net": {"layers": [Affine(jnp.ones(3), jnp.ones(3))] * 2}}, ("net.layers[0]",) * 2 + ("net.layers[1]",) * 2),
+        ({"lin": {"kernel": Variable(jnp.ones(3)), "bias": Variable(jnp.ones(3))}}, ("lin", "lin")),
+    ],
+    ids=["array", "list", "root", "Haiku", "Flax", "Equinox", "nnx"],
+)
+def test_layers_are_the_paths_without_their_last_key(monkeypatch, dense, params, groups):
+    monkeypatch.setattr(large, "DENSE", dense)
+    model = lambda p, x: sum(jnp.asarray(x) * leaf for leaf in jax.tree_util.tree_leaves(p))  # noqa: E731
+    found = estim.sensitivity(model, np.ones((2, 3), dtype=np.float32), 0.1, params=params, groups="layers")
+    assert found.groups == (groups if dense == 0 else tuple(group for group in groups for _ in range(3)))
+    message = (
+        rf"^groups must be 'layers', one group for each of the {len(groups)} leaves, or a mapping .*; got 'tensors'$"
+    )
+    with pytest.raises(ValueError, match=message):
+        estim.sensitivity(model, np.ones((2, 3), dtype=np.float32), 0.1, params=params, groups="tensors")
 
 
 def test_groups_and_names_may_be_given():
