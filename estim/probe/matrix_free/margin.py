@@ -57,8 +57,9 @@ def _any_change(found: "ModelSensitivity", smallest: Any) -> AnyChange:
         smallest = AnyChange(real_number(smallest, "smallest_change"), relative=False)
     if not isinstance(smallest, AnyChange):
         msg = (
-            "smallest_change must be a number or an AnyChange for a model this large; for one change pass smallest_shift, "
-            f"the readings of a changed copy less the model's own, or ask estim.judge_models; got {smallest!r:.80}"
+            "smallest_change must be a number or an AnyChange for a model this large; for one change pass "
+            "smallest_shift, the readings of a changed copy less the model's own, or ask estim.judge_models; "
+            f"got {smallest!r:.80}"
         )
         raise TypeError(msg)
     if found.rest is not None:
