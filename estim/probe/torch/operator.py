@@ -6,19 +6,17 @@ parameters do not reach the readings, W v is the derivative by u of W^T u: a bac
 notation: W (M, P) = D J, D = 1 / sd of the readings; v (P,), u (M,).
 """
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.sparse.linalg import LinearOperator
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from estim.probe.torch.readings import Subject, explained, flat_array
 from estim.probe.torch.survey import Parts
+from estim.probe.torch.swapped import differentiable_attention, forward_derivative
 
 Array = npt.NDArray[np.float64]
 #: Takes a part of the bank and a direction for each tensor; returns the derivative of the part's readings along it.
@@ -49,7 +47,7 @@ def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = 
     def forward(vector: Array) -> Array:
         tangents, found, start = _split(subject, np.ravel(vector)), np.empty(len(scale)), 0
         for part in parts():
-            with _differentiable():
+            with differentiable_attention():
                 moved = flat_array(along(subject, part, tangents))
             found[start : start + len(moved)] = scale[start : start + len(moved)] * moved
             start += len(moved)
@@ -60,7 +58,7 @@ def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = 
     def backward(vector: Array) -> Array:
         weights, found, start = scale * np.ravel(vector), np.zeros(size), 0
         for part in parts():
-            with _differentiable():
+            with differentiable_attention():
                 flat = subject.readings(part).reshape(-1)
                 found += flat_array(_taken_back(subject, flat, _seed(flat, weights[start : start + len(flat)])))
             start += len(flat)
@@ -74,7 +72,7 @@ def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = 
 def _chosen(subject: Subject, part: Any) -> Along:
     """Return the way to W v that agrees with W^T u on a part of the bank: u . W v = v . W^T u."""
     rng = np.random.default_rng(2)
-    with _differentiable():
+    with differentiable_attention():
         flat = subject.readings(part).reshape(-1)
         seed = _seed(flat, rng.standard_normal(len(flat)))
         taken = [grad.detach() for grad in _gradients(subject, flat, seed)]
@@ -98,33 +96,10 @@ def _chosen(subject: Subject, part: Any) -> Along:
     raise ArithmeticError(msg)
 
 
-@contextmanager
-def _differentiable() -> Iterator[None]:
-    """Have attention computed by operations that have all derivatives."""
-    with sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch, on its own internals
-        yield
-
-
-class _Reading(torch.nn.Module):
-    """A module's readings as a module, whose parameters can be swapped."""
-
-    def __init__(self, subject: Subject) -> None:
-        super().__init__()
-        self.module, self.subject = subject.module, subject
-
-    def forward(self, part: Any) -> torch.Tensor:
-        return self.subject.values(part).reshape(-1)
-
-
 def _by_forward_mode(subject: Subject, part: Any, tangents: list[torch.Tensor]) -> torch.Tensor:
-    names, reading = [f"module.{name}" for name in subject.parameters.names], _Reading(subject)
-
-    def at(*tensors: torch.Tensor) -> Any:
-        return torch.func.functional_call(reading, dict(zip(names, tensors, strict=True)), (part,))
-
-    found: torch.Tensor = torch.func.jvp(at, tuple(subject.parameters.tensors), tuple(tangents))[1]
-    return found
+    names, tensors = subject.parameters.names, subject.parameters.tensors
+    weights, change = (dict(zip(names, given, strict=True)) for given in (tensors, tangents))
+    return forward_derivative(subject, weights, change, part)
 
 
 def _by_two_backward_passes(subject: Subject, part: Any, tangents: list[torch.Tensor]) -> torch.Tensor:

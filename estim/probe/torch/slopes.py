@@ -46,10 +46,50 @@ def require_derivative(subject: Subject, parts: Parts) -> None:
         said, squares = _terms(subject, parts(), steps, weights_of(len(start)))
     eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
     require_slopes(
-        at, start, said, np.sqrt(squares), eps=eps, close=_CLOSE if eps <= EPS else CLOSE,
+        at, start, said, np.sqrt(squares), eps=eps, close=_close(eps),
         library="torch (a detach, a hook, a backward of its own, or a rounding that gradients pass through? "
         "requires_grad_(False) leaves out what is detached on purpose)",
     )  # fmt: skip
+
+
+def require_derivative_along(
+    at: Callable[[dict[str, torch.Tensor]], Array], held: dict[str, torch.Tensor], change: dict[str, torch.Tensor],
+    start: Array, said: Array,
+) -> None:  # fmt: skip
+    """Hold the derivative of all readings along a change of some parameters against differences along it.
+
+    Parameters
+    ----------
+    at : callable
+        Some parameters by name -> readings with these, (M,).
+    held, change : dict of str to tensor
+        Parameters, and how some of them change.
+    start, said : ndarray, shape (M,)
+        Readings of the parameters that are held, and the derivative.
+
+    Raises
+    ------
+    ValueError
+        When they contradict each other.
+    """
+    sizes = [float(np.hypot.reduce([_norm(some[name]) for name in change])) for some in (held, change)]
+    # Steps are parts of the parameters, however small the change is.
+    unit = (sizes[0] or 1.0) / sizes[1]
+    weights, eps = weights_of(len(start)), torch.finfo(next(iter(change.values())).dtype).eps
+    require_slopes(
+        lambda step: at({name: held[name] + step * unit * one for name, one in change.items()}), start,
+        unit * (weights @ said), np.full(len(weights), unit * float(np.linalg.norm(said))), eps=eps, close=_close(eps),
+        library="torch (a detach, a backward of its own, a rounding that derivatives pass through, or parameters that "
+        "readings take from elsewhere than the module?)",
+    )  # fmt: skip
+
+
+def _close(eps: float) -> float:
+    return _CLOSE if eps <= EPS else CLOSE
+
+
+def _norm(tensor: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
 
 
 def line_of(subject: Subject) -> tuple[list[torch.Tensor], Callable[[float], AbstractContextManager[None]]]:
@@ -73,7 +113,7 @@ def line_of(subject: Subject) -> tuple[list[torch.Tensor], Callable[[float], Abs
 
 def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:
     """Return the direction for each tensor; rows for padding, which torch gives no gradient, are not moved."""
-    squares = [float(torch.linalg.vector_norm(value, dtype=torch.float64)) ** 2 for value in held]
+    squares = [_norm(value) ** 2 for value in held]
     sizes = sizes_of_steps([square / max(1, value.numel()) for square, value in zip(squares, held, strict=True)])
     drawn = torch.Generator().manual_seed(0)
     padding = {
@@ -100,7 +140,7 @@ def _terms(subject: Subject, parts: Iterable[Any], steps: list[torch.Tensor], we
             for gradient, step in zip(_gradients(subject, readings, combination), steps, strict=True):
                 product = gradient * step
                 said[k] += float(product.sum(dtype=torch.float64))
-                squares[k] += float(torch.linalg.vector_norm(product, dtype=torch.float64)) ** 2
+                squares[k] += _norm(product) ** 2
         first += len(readings)
     return said, squares
 

@@ -143,10 +143,11 @@ def sample_of(bank: Bank, seen: Survey) -> list[Any]:
     found = []
     for number, (_, batch) in enumerate(batches_of(bank)):
         given = _selected(batch, seen.dropped[number])
-        if number not in chosen or length(given) == 0:
+        count = length(given)
+        if number not in chosen or count == 0:
             continue
-        if seen.separable[number]:
-            last, most = length(given) - 1, SAMPLED // len(chosen)
+        if seen.separable[number] and count is not None:
+            last, most = count - 1, SAMPLED // len(chosen)
             # Of many batches one input each, from the first of the first to the last of the last.
             places = np.linspace(0, last, most) if most > 1 else [last * number / max(1, total - 1)]
             given = _selected(given, torch.as_tensor(np.unique(np.round(places)).astype(int)))

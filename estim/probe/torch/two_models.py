@@ -1,24 +1,23 @@
 """Two torch modules compared: both read, and the derivative of the first along the difference."""
 
 import math
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from estim.probe.along import absolute, noisy, whitened
 from estim.probe.derivatives.rounding import error_by_moving
 from estim.probe.directions.noise import Whitening
-from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
-from estim.probe.torch.bank import Bank, in_batches, read_bank
-from estim.probe.torch.dense import batches_of, moved_parameters
-from estim.probe.torch.parameters import tensor_groups, trainable
-from estim.probe.torch.readings import Subject, as_dtype, explained, flat_array
+from estim.probe.torch.bank import in_batches
+from estim.probe.torch.dense import moved_parameters
+from estim.probe.torch.line import Line, Weights, line_between
+from estim.probe.torch.parameters import tensor_groups
+from estim.probe.torch.readings import Subject, flat_array
+from estim.probe.torch.slopes import require_derivative_along
 from estim.probe.torch.state import weights_like
 from estim.probe.torch.untouched import untouched
 from estim.probe.two_models.pair import (
@@ -34,7 +33,6 @@ from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.margin import Margin
 
 Array = npt.NDArray[np.float64]
-Weights = dict[str, torch.Tensor]
 
 #: Random directions drawn for a typical change: a Jacobian product each.
 DIRECTIONS = 16
@@ -49,7 +47,7 @@ def compared_modules(
 ) -> Iterator[Pair]:
     """Read both modules, and yield them as a pair that can be evaluated; both are left as they were found."""
     bank = in_batches(bank)
-    with _line(before, after, bank, readings, dtype) as (line, notes):
+    with line_between(before, after, bank, readings, dtype) as (line, notes):
         start = line.start()
         noise = noisy(sigma, len(start))
         changed = _own_readings(line, after, dtype, start) - start
@@ -67,125 +65,6 @@ def compared_modules(
             parameters=sum(int(torch.count_nonzero(change)) for change in line.delta.values()),
             notes=(*line.subject.notes, *notes),
         )  # fmt: skip
-
-
-@contextmanager
-def _line(before: Any, after: Any, bank: Any, readings: Any, dtype: Any) -> Iterator[tuple["Line", tuple[str, ...]]]:
-    """Make the way from one set of weights to another ready to be read; frozen parameters are on it, too."""
-    module = before if dtype is None else as_dtype(before, dtype)
-    with untouched(module) as snapshot:
-        for tensor in module.parameters():
-            if tensor.is_floating_point():
-                tensor.requires_grad_(True)
-        parameters = trainable(module)
-        kind, device = parameters.tensors[0].dtype, parameters.tensors[0].device
-        batches = read_bank(bank, device, (kind, dtype is not None))
-        other, notes = weights_like(module, after, "after")
-        yield Line(Subject(module, readings, parameters, snapshot), batches, other), notes
-
-
-class Line:
-    """A module with its parameters moved along the way from one set to another."""
-
-    def __init__(self, subject: Subject, bank: Bank, end: Weights) -> None:
-        self.subject, self.bank = subject, bank
-        self.holder = _Holder(subject)
-        self.order = np.empty(0, dtype=np.int64)
-        """(M,) the readings as they come in their own order, known after `start`."""
-        names, tensors = subject.parameters.names, subject.parameters.tensors
-        self.held = {name: tensor.detach() for name, tensor in zip(names, tensors, strict=True)}
-        start = self.held
-        self.delta = {name: end[name] - start[name] for name in start if not torch.equal(end[name], start[name])}
-        if not self.delta:
-            msg = "after must differ from before; all parameters are the same"
-            raise ValueError(msg)
-
-    def batches(self) -> Iterator[tuple[str, Any]]:
-        """Yield each batch with what an error says before it."""
-        return batches_of(self.bank)
-
-    def start(self) -> Array:
-        """Return the readings before, each batch called twice to see whether they repeat."""
-        parts, complex_ones = [], []
-        for where, batch in self.batches():
-            parts.append(self.subject.checked(batch, where))
-            complex_ones.append(self.subject.complex)
-        places = places_of_parts([(len(part), part.shape[1]) for part in parts], require_one_kind(complex_ones))
-        self.order = np.argsort(places)
-        if any(complex_ones):
-            self.subject.notes.append(complex_note(len(places)))
-        return np.concatenate([flat_array(part) for part in parts])[self.order]
-
-    def readings(self, fraction: float) -> Array:
-        """Return the readings after a fraction of the change, (M,)."""
-        return self.at({name: self.held[name] + fraction * change for name, change in self.delta.items()})
-
-    def at(self, weights: Weights) -> Array:
-        """Return the readings with some parameters replaced, (M,)."""
-        with torch.no_grad():
-            parts = [flat_array(self._called(weights, batch, where)) for where, batch in self.batches()]
-        return np.concatenate(parts)[self.order]
-
-    def derivative(self, delta: Weights) -> Array:
-        """Return J delta, (M,), forward where torch can, by a backward pass for each reading where it cannot."""
-        found = [self._forward(delta, batch, where) for where, batch in self.batches()]
-        return np.concatenate(found)[self.order]
-
-    def _forward(self, delta: Weights, batch: Any, where: str) -> Array:
-        start = {name: self.held[name] for name in delta}
-        try:
-            with differentiable_attention():
-                moved = torch.func.jvp(lambda given: self._called(given, batch, ""), (start,), (delta,))[1]
-        except (RuntimeError, NotImplementedError, ValueError):
-            return self._backward(delta, batch, where)
-        return flat_array(moved)
-
-    def _backward(self, delta: Weights, batch: Any, where: str) -> Array:
-        start = {name: self.held[name].clone().requires_grad_() for name in delta}
-        flat = self._called(start, batch, where).reshape(-1)
-        found = np.zeros(len(flat))
-        try:
-            for k in range(len(flat)):
-                grads = torch.autograd.grad(
-                    flat[k], list(start.values()), retain_graph=True, allow_unused=True, materialize_grads=True
-                )
-                found[k] = sum(
-                    float((g.double() * d.double()).sum()) for g, d in zip(grads, delta.values(), strict=True)
-                )
-        except RuntimeError as error:
-            raise ValueError(where + explained(error)) from error
-        return found
-
-    def _called(self, weights: Weights, batch: Any, where: str) -> torch.Tensor:
-        given = {f"inner.{name}": tensor for name, tensor in weights.items()}
-        readings: torch.Tensor = torch.func.functional_call(self.holder, given, (batch, where))
-        return readings
-
-
-@contextmanager
-def differentiable_attention() -> Iterator[None]:
-    """Take torch's plain attention, as its fused kernels have no forward derivative."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of torch about itself
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-
-
-class _Holder(torch.nn.Module):  # type: ignore[misc,unused-ignore]
-    """The readings of a subject as the output of a module, so that torch can put other parameters in."""
-
-    def __init__(self, subject: Subject) -> None:
-        super().__init__()
-        self.inner = subject.module
-        self._subject = [subject]
-
-    def forward(self, batch: Any, where: str) -> torch.Tensor:
-        """Return the readings, (inputs, readings of each)."""
-        return self._subject[0].values(batch, where)
 
 
 def _norm(tensors: Any) -> float:
@@ -206,27 +85,47 @@ def _own_readings(line: Line, after: Any, dtype: Any, start: Array) -> Array:
     return found[line.order]
 
 
-def _error(line: Line, asked: tuple[Any, ...], own: bool, found: tuple[Array, Array, Array]) -> Array:
-    """Return how far both changes of the readings may be off, (M,): measured beside a copy in double precision."""
+def _error(line: Line, asked: tuple[Any, Any, Any, Any], own: bool, found: tuple[Array, Array, Array]) -> Array:
+    """Return how far both changes of the readings may be off, (M,): measured beside a copy in double precision.
+
+    Raises
+    ------
+    ValueError
+        When the derivative along the change is not that of the readings.
+    """
     start, expected, changed = found
     kind = line.subject.parameters.tensors[0].dtype
-    if kind != torch.float64:
-        before, after, bank, readings = asked
-        try:
-            with _line(before, after, bank, readings, torch.float64) as (double, _):
-                double.order = line.order
-                truth = double.readings(0.0), double.derivative(double.delta), double.readings(1.0)
-            moved = 0.0 if own else changed - (truth[2] - truth[0])
-            off = np.abs(expected - truth[1]) + np.abs(start - truth[0] if own else moved)
+    with _doubled(line, asked) as (double, first):
+        if double is not None:
+            ahead, last = double.derivative(double.delta), double.readings(1.0)
+            require_derivative_along(double.at, double.held, double.delta, first, ahead)
+            moved = 0.0 if own else changed - (last - first)
+            off = np.abs(expected - ahead) + np.abs(start - first if own else moved)
             return np.asarray(_MARGIN * off + 2.0 * _EPS * np.abs(start))
-        except (TypeError, ValueError):
-            line.subject.notes.append(f"{kind}'s error is an estimate: the model has no copy in double precision")
+    require_derivative_along(line.at, line.held, line.delta, start, expected)
     with moved_parameters(line.subject, 1.0):
         above = line.derivative(line.delta)
     with moved_parameters(line.subject, -1.0):
         below = line.derivative(line.delta)
     own_rounding = 8.0 * torch.finfo(kind).eps * (np.abs(expected) + np.abs(start) + np.abs(changed))
     return np.asarray(error_by_moving(expected, above, below) + own_rounding)
+
+
+@contextmanager
+def _doubled(line: Line, asked: tuple[Any, Any, Any, Any]) -> Iterator[tuple[Line | None, Array]]:
+    """Yield the same way in double precision, and the readings at its start; None where there is no such copy."""
+    kind = line.subject.parameters.tensors[0].dtype
+    with ExitStack() as stack:
+        double, first = None, np.empty(0)
+        if kind != torch.float64:
+            try:
+                double, _ = stack.enter_context(line_between(*asked, torch.float64))
+                double.order = line.order
+                first = double.readings(0.0)
+            except (TypeError, ValueError):
+                double = None
+                line.subject.notes.append(f"{kind}'s error is an estimate: the model has no copy in double precision")
+        yield double, first
 
 
 def _margin(line: Line, smallest: Any, start: Array, noise: Whitening, groups: Any, rng: np.random.Generator) -> Margin:
@@ -239,7 +138,10 @@ def _margin(line: Line, smallest: Any, start: Array, noise: Whitening, groups: A
     if smallest.case == "worst":
         size = sum(tensor.numel() for block in members.values() for _, tensor in block)
         return worst_margin(smallest, size, len(start))
-    shifts = [_shift(line, _drawn(members, smallest, rng), noise) for _ in range(DIRECTIONS)]
+    changes = [_drawn(members, smallest, rng) for _ in range(DIRECTIONS)]
+    moved = [line.derivative(change) for change in changes]
+    require_derivative_along(line.at, line.held, changes[0], start, moved[0])
+    shifts = [float(np.linalg.norm(whitened(noise, change))) for change in moved]
     return Margin(str(smallest), np.sort(shifts), None)
 
 
@@ -261,7 +163,3 @@ def _drawn(members: dict[str, list[Any]], change: AnyChange, rng: np.random.Gene
             total += float(normal.double().square().sum())
             found[path] = size * normal
     return {path: tensor * (change.size / math.sqrt(total)) for path, tensor in found.items()}
-
-
-def _shift(line: Line, delta: Weights, noise: Whitening) -> float:
-    return float(np.linalg.norm(whitened(noise, line.derivative(delta))))

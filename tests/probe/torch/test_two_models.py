@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch")
 from torch.func import functional_call, jvp  # noqa: E402
 
 import estim  # noqa: E402
-from estim.probe.torch.two_models import Line, differentiable_attention  # noqa: E402
+from estim.probe.torch.line import Line  # noqa: E402
+from estim.probe.torch.swapped import differentiable_attention  # noqa: E402
 from tests.probe.torch.networks import as_network, attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
 
 SIGMA = 1e-3
@@ -237,3 +238,110 @@ def test_weights_that_do_not_fit_are_refused(change, kind, message):
 def test_a_callable_beside_a_module_is_refused():
     with pytest.raises(ValueError, match=r"^model must be left out: before is a torch.nn.Module"):
         estim.judge_models(perceptron(), perceptron(seed=1), inputs(4, 3), SIGMA, model=len)
+
+
+class Doubled(torch.autograd.Function):
+    """Says twice the derivative that it has."""
+
+    @staticmethod
+    def forward(context, x):
+        return 1.0 * x
+
+    @staticmethod
+    def backward(context, grad):
+        return 2.0 * grad
+
+
+class PassedThrough(torch.autograd.Function):
+    """Rounds, and says that it does not."""
+
+    @staticmethod
+    def forward(context, x):
+        return (32.0 * x).round() / 32.0
+
+    @staticmethod
+    def backward(context, grad):
+        return grad
+
+    @staticmethod
+    def jvp(context, moved):
+        return moved
+
+
+class Done(torch.nn.Module):
+    """A perceptron with something done to its hidden units."""
+
+    def __init__(self, done):
+        super().__init__()
+        self.inner, self.done = perceptron(), done
+
+    def forward(self, x):
+        return self.inner[2](self.done(torch.tanh(self.inner[0](x))))
+
+
+def rounded_weight(module, x):
+    weight = module[0].weight
+    return x @ (weight + ((8.0 * weight).round() / 8.0 - weight).detach()).T
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("module", "readings"),
+    [
+        (Done(torch.Tensor.detach), None),
+        (Done(lambda h: 0.9 * h.detach() + 0.1 * h), None),
+        (Done(Doubled.apply), None),
+        (Done(PassedThrough.apply), None),
+        (perceptron(), rounded_weight),
+        (perceptron(), lambda m, x: m(x) + 0.05 * torch.sin(100.0 * m(x)).detach()),
+    ],
+    ids=["detached", "in part", "backward of its own", "rounded", "rounded weight", "wave"],
+)
+def test_a_derivative_that_is_not_that_of_the_readings_is_refused(module, readings, dtype):
+    module = module.to(dtype)
+    bank, before = inputs(6, 3, dtype=dtype), everything(module)
+    with pytest.raises(ValueError, match=r"^the derivative that torch takes must be that of the model; .*\(a detach"):
+        estim.judge_models(module, moved(module, 1e-2), bank, SIGMA, readings=readings)
+    assert everything(module) == before
+
+
+def test_a_detach_that_the_change_does_not_meet_is_none():
+    module, bank = Done(torch.Tensor.detach), inputs(6, 3)
+    after = moved(module, 1e-2, only="inner.2")
+    found = estim.judge_models(module, after, bank, SIGMA)
+    assert found.predicted == pytest.approx(found.actual, rel=1e-6)  # the readings are linear in what changes
+    with pytest.raises(ValueError, match=r"^the derivative that torch takes must be that of the model"):
+        estim.judge_models(
+            module, after, bank, SIGMA, smallest_change=estim.AnyChange(0.1, group="inner.0", case="typical")
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("size", [1e-9, 1e-2, 10.0])
+@pytest.mark.parametrize("kind", ["relu", "at a kink", "zero weights", "hook"])
+def test_a_derivative_that_is_that_of_the_readings_is_not(kind, size, dtype):
+    torch.manual_seed(4)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 12), torch.nn.ReLU(), torch.nn.Linear(12, 8), torch.nn.ReLU())
+    bank = inputs(12, 3)
+    if kind == "at a kink":  # every unit stands at zero for one input
+        module[0].bias.data.zero_()
+        bank[0] = 0.0
+    if kind == "zero weights":
+        module[2].weight.data.zero_()
+    if kind == "hook":  # of a backward pass, which is not taken
+        module[0].register_full_backward_hook(lambda part, entering, leaving: (2.0 * entering[0],))
+    module = module.to(dtype)
+    with torch.no_grad():
+        after = moved(module, size)
+        actual = module(bank.to(dtype)).double()
+        actual = float((torch.func.functional_call(module, after, (bank.to(dtype),)).double() - actual).norm()) / 0.1
+    found = estim.judge_models(module, after, bank.to(dtype), 0.1)
+    assert found.actual == pytest.approx(actual, rel=1e-6, abs=found.error)
+
+
+def test_parameters_that_readings_take_from_elsewhere_are_no_silence():
+    module, bank = perceptron(), inputs(6, 3)
+    held = [module[0].weight]
+    match = r"torch says 0 \(a detach, .* or parameters that readings take from elsewhere than the module\?\)$"
+    with pytest.raises(ValueError, match=match):
+        estim.judge_models(module, moved(module, only="0.weight"), bank, SIGMA, readings=lambda m, x: x @ held[0].T)
