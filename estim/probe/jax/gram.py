@@ -107,9 +107,10 @@ class JaxPasses:
     def way(self, keep: int, noise: Whitening) -> Way:
         """Return the way that fits the memory that is free, and what it takes."""
         element, size = 8 if self.dtype == "float64" else 4, sum(self.sizes)
-        block = min(self.block, self.readings * size * element)
+        whole = self.readings * size * element
+        block = min(self.block, whole)
         # A block of rows, and itself again in float64 or transformed; the gradients that it is cut from.
-        held = (1.0 + 8.0 / element) * block + HELD
+        held = (1.0 + 8.0 / element) * block + min(HELD, whole)
         return way_of(
             self.readings, size, len(set(self.groups)), element, held=held, graph=0.0,
             holding="blocks of rows and gradients, beside what JAX itself holds of a call", keep=keep, noise=noise,
