@@ -12,7 +12,7 @@ from estim.probe.derivatives.rounding import EPS, MOVED, measured_error
 from estim.probe.jax.jacobian import Differentiated, differentiated
 from estim.probe.jax.parameters import moved_leaves, read_tree, vector_of
 from estim.probe.jax.precision import SINGLE, precision, rounding, word
-from estim.probe.jax.readings import Function, coarsest_of, require_kept, require_smooth
+from estim.probe.jax.readings import NOT_FINITE, Function, coarsest_of, require_kept, require_smooth
 from estim.probe.jax.slopes import hold, unchecked
 from estim.probe.jax.twin import in_float64
 from estim.probe.model.calls import First, require_inputs
@@ -47,18 +47,23 @@ def rounding_of_readings(function: Function, bank: Any) -> float:
         return EPS
 
 
-def derivative_of(function: Function, bank: Any, first: First, parameters: Parameters, eps: float) -> Derivative:
+def derivative_of(
+    function: Function, bank: Any, first: First, parameters: Parameters, eps: float, omit: bool = False
+) -> Derivative:
     """Return the Jacobian of the readings that are left, of floats of rounding `eps`, with its error.
 
     Raises
     ------
     ValueError
-        When JAX cannot differentiate the function, or takes another derivative than the function has.
+        When JAX cannot differentiate the function, or takes another derivative than the function has; or when one is
+        not finite, and such readings are not to be omitted.
     """
     finite = len(first.places) == first.total
     found = jacobian_of(function, bank, eps, forwards=not finite)
     jacobian, error = found.jacobian[first.places], found.error[first.places]
     notes = found.notes
+    if not omit:
+        _require_finite(jacobian, first, parameters)
     if np.isfinite(jacobian).all():
         one, taken = found.best
         known = eps if one is function else EPS
@@ -72,6 +77,17 @@ def derivative_of(function: Function, bank: Any, first: First, parameters: Param
         elif known > SINGLE:
             notes += (unchecked(word(known)),)
     return Derivative(jacobian, error, f"automatic differentiation in {word(eps)}", notes)
+
+
+def _require_finite(jacobian: Array, first: First, parameters: Parameters) -> None:
+    finite = np.isfinite(jacobian)
+    if not finite.all():
+        i, j = (int(place) for place in np.argwhere(~finite)[0])
+        msg = (
+            f"derivatives must be finite; that by {parameters.names[j]} of reading {first.places[i]} (input "
+            f"{first.inputs[i]}) is {jacobian[i, j]}: {NOT_FINITE}; nan_policy='omit' leaves such readings out"
+        )
+        raise ValueError(msg)
 
 
 class Found(NamedTuple):

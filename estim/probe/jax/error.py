@@ -11,7 +11,7 @@ from estim.probe.jax.parameters import moved_leaves
 from estim.probe.jax.pieces import Parts, all_pieces
 from estim.probe.jax.precision import precision
 from estim.probe.jax.products import INPUTS, Products
-from estim.probe.jax.readings import Function
+from estim.probe.jax.readings import NOT_FINITE, Function
 from estim.probe.jax.twin import in_float64
 from estim.probe.matrix_free.error import error_of_combinations, relative_norms
 from estim.probe.matrix_free.top import NotFiniteProductError
@@ -70,8 +70,5 @@ def _culprit(products: Products, leaves: Sequence[Any], parts: Parts) -> str:
         except NotFiniteProductError:
             first, last = inputs[piece.rows][[0, -1]]
             which = f"input {first}" if first == last else f"inputs {first} to {last}, which depend on each other,"
-            return (
-                f"derivatives must be finite; those of the readings of {which} are not: a slope that is infinite (a "
-                "root or a norm at 0), or one that jax.numpy.where leaves out, but multiplies by 0"
-            )
-    return "derivatives must be finite; those of several inputs together are not"
+            return f"derivatives must be finite; those of the readings of {which} are not: {NOT_FINITE}"
+    return f"derivatives must be finite; those of several inputs together are not: {NOT_FINITE}"

@@ -1,7 +1,7 @@
 """The whole Jacobian of a JAX function: by rows or by columns, whichever are fewer, compiled where it can be."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,10 @@ Take = Callable[[list[Any]], Array]
 
 #: Rows, or columns, taken at a time.
 _BLOCK = 64
+_FORWARDS = (
+    "the model was differentiated forwards, as more of its derivatives are finite that way: backwards, an infinite "
+    "slope of a branch that jax.numpy.where leaves out, or of another reading, is multiplied by 0"
+)
 _OTHER = "the model was not differentiated the cheaper way, forwards or backwards, which JAX cannot here"
 
 
@@ -37,8 +41,9 @@ def differentiated(function: Function, bank: Any, leaves: Sequence[Any], forward
     """Return what takes the Jacobian of a function for a bank, with the one at some leaves.
 
     A function that JAX cannot compile, as for a branch on a value, is differentiated step by step; one that it cannot
-    go back through, as for a while loop, forwards. `forwards` is for readings some of which are NaN: backwards, they
-    make derivatives of others NaN, too, as 0 times NaN.
+    go back through, as for a while loop, forwards; so is one more of whose derivatives are finite that way, as
+    backwards an infinite slope that is left out is multiplied by 0. `forwards` is for readings some of which are NaN:
+    backwards, they make derivatives of others NaN, too.
 
     Raises
     ------
@@ -47,15 +52,25 @@ def differentiated(function: Function, bank: Any, leaves: Sequence[Any], forward
     """
     leaves = list(leaves)
     rows = function.flat(leaves, bank).size
-    back = not forwards and rows <= sum(leaf.size for leaf in leaves)
+    rowwise = not forwards and rows <= sum(leaf.size for leaf in leaves)
     errors: list[Exception] = []
-    for way in (_by_rows, _by_columns) if back else (_by_columns, _by_rows):
+    lost: Differentiated | None = None
+    for way in (_by_rows, _by_columns) if rowwise else (_by_columns, _by_rows):
         step = _step(function, way)
         take = way(partial(step, bank), leaves, rows)
         try:
-            return Differentiated(take, take(leaves), (*step.notes, *([_OTHER] if errors else [])))
+            found = Differentiated(take, take(leaves), (*step.notes, *([_OTHER] if errors else [])))
         except Exception as error:
             errors.append(error)
+            continue
+        if lost is None and (way is _by_columns or np.isfinite(found.jacobian).all()):
+            return found
+        if lost is not None:
+            forth, back = (int(np.isfinite(one.jacobian).all(axis=1).sum()) for one in (found, lost))
+            return replace(found, notes=(*found.notes, _FORWARDS)) if forth > back else lost
+        lost = found
+    if lost is not None:
+        return lost
     # The cheaper way, step by step, is what a user would have tried.
     raise ValueError(explained(errors[0])) from errors[0]
 

@@ -152,6 +152,13 @@ def _copied(leaf: Any) -> Any:
     return jnp.array(leaf, copy=True) if isinstance(leaf, jax.Array) else leaf
 
 
+#: Why a derivative of finite readings may be none, and what to do.
+NOT_FINITE = (
+    "a slope that is infinite (a root or a norm at 0), or one in a branch that jax.numpy.where leaves out, which is "
+    "multiplied by 0: give that branch a safe argument, as in where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
+)
+
+
 def explained(error: Exception) -> str:
     """Return what an error of JAX means."""
     said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -13,7 +13,7 @@ from estim.probe.jax.jacobian import differentiated
 from estim.probe.jax.pieces import Parts, Piece, all_pieces, is_array
 from estim.probe.jax.precision import precision
 from estim.probe.jax.products import INPUTS
-from estim.probe.jax.readings import Function
+from estim.probe.jax.readings import NOT_FINITE, Function
 from estim.probe.matrix_free.streamed import Stream
 
 Array = npt.NDArray[np.float64]
@@ -42,6 +42,7 @@ def stream_of(function: Function, read: Read, eps: float, notes: dict[str, None]
         kept=read.kept,
         inputs=read.inputs,
         count=sum(part.count for part in read.parts.known),
+        cause=f": {NOT_FINITE}",
     )
 
 

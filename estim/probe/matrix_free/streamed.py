@@ -44,6 +44,8 @@ class Stream:
     """(M,) the input of each reading that is left, as they come."""
     count: int
     """Number of inputs, those left out included."""
+    cause: str = ""
+    """What may be the matter where a derivative is not finite."""
 
 
 def streamed_sensitivity(
@@ -183,7 +185,7 @@ def _require_finite(jacobian: Array, stream: Stream, start: int, names: tuple[st
     i, j = (int(place) for place in np.argwhere(~finite)[0])
     msg = (
         f"derivatives must be finite; that by {names[j]} of reading {stream.places[stream.kept][start + i]} "
-        f"(input {stream.inputs[start + i]}) is {jacobian[i, j]}"
+        f"(input {stream.inputs[start + i]}) is {jacobian[i, j]}{stream.cause}"
     )
     raise ValueError(msg)
 

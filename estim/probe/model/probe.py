@@ -146,7 +146,8 @@ def _prober_of_jax(model: Callable[..., Any], options: _Options) -> Callable[[An
     def one(bank: Any) -> Probed:
         eps = rounding_of_readings(function, bank)
         first = _first(function, bank, parameters, options)
-        return _finished(first, derivative_of(function, bank, first, parameters, eps), None, parameters, options)
+        derivative = derivative_of(function, bank, first, parameters, eps, options.omit)
+        return _finished(first, derivative, None, parameters, options)
 
     return one
 

@@ -318,3 +318,39 @@ def test_every_pair_of_precisions_leaves_the_switch_as_it_was():
         with jax.enable_x64(on):
             estim.sensitivity(PERCEPTRON, inputs(), 0.1, params=params)
             assert jax.config.jax_enable_x64 == on
+
+
+def rooted(params, bank):
+    """Return readings whose slope backwards is 0 times infinity where a bank is 0."""
+    return jnp.where(bank > 0.0, jnp.sqrt(bank * params["a"]), 0.0) + bank * params["b"].sum()
+
+
+@pytest.mark.parametrize("entries", [10**9, 0])
+def test_a_branch_that_where_leaves_out_is_no_derivative(double, monkeypatch, entries):
+    monkeypatch.setattr(large, "ENTRIES", entries)
+    params, bank = {"a": jnp.asarray(1.0), "b": jnp.ones(5)}, np.array([1.0, 4.0, 0.0])
+    assert np.isnan(whole_jacobian(rooted, params, bank)).any()
+    found = estim.sensitivity(rooted, bank, 0.1, params=params)
+    truth = np.array([[0.5, *[1.0] * 5], [1.0, *[4.0] * 5], [0.0] * 6])
+    values = np.linalg.svd(truth / 0.1, compute_uv=False)
+    assert found.resolved == 2
+    np.testing.assert_allclose(found.singular_values[:2], values[:2], rtol=1e-12)
+    assert sum("differentiated forwards, as more of its derivatives are finite that way" in n for n in found.notes) == 1
+
+
+@pytest.mark.parametrize("entries", [10**9, 0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_slope_that_is_infinite_is_named_with_what_to_do(monkeypatch, dtype, entries):
+    monkeypatch.setattr(large, "ENTRIES", entries)
+    with jax.enable_x64(dtype == "float64"):
+        params = {"a": jnp.asarray(1.0, dtype), "b": jnp.ones(5, dtype)}
+    model = lambda p, x: jnp.sqrt(x * p["a"]) + x * p["b"].sum()  # noqa: E731
+    message = (
+        r"^derivatives must be finite; that by a of reading 2 \(input 2\) is (nan|inf): a slope that is infinite .* in "
+        r"a branch that jax.numpy.where leaves out, .*: give that branch a safe argument, as in where\(x > 0, "
+    )
+    with pytest.raises(ValueError, match=message):
+        estim.sensitivity(model, np.array([1.0, 4.0, 0.0]), 0.1, params=params)
+    if entries:
+        found = estim.sensitivity(model, np.array([1.0, 4.0, 0.0]), 0.1, params=params, nan_policy="omit")
+        assert found.left_out.tolist() == [2]

@@ -163,7 +163,10 @@ def test_a_slope_that_is_infinite_is_named_by_its_input(huge):
     for free in (2.0**33, 0.0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("estim.probe.matrix_free.way.available", lambda free=free: free)
-            with pytest.raises(ValueError, match=r"^derivatives must be finite; those of the readings of input 2 are"):
+            with pytest.raises(
+                ValueError,
+                match=r"^derivatives must be finite; those of the readings of input 2 are .* a safe argument",
+            ):
                 estim.sensitivity(root, bank, 0.1, params=params)
 
 
@@ -186,13 +189,13 @@ def test_the_path_is_chosen_by_the_memory_that_is_free(monkeypatch, capsys):
     params = arrays(perceptron_weights(40), jnp.float32)
     whole = estim.sensitivity(PERCEPTRON, inputs(30), 0.1, params=params)
     assert whole.rest is None
-    monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda: 2.0**20)
+    monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda: 2.0**18)
     found = estim.sensitivity(PERCEPTRON, inputs(30), 0.1, params=params, progress=True)
     (note,) = [note for note in found.notes if note.startswith("path: ")]
     assert note.startswith(
         "path: products with the Jacobian for the 16 strongest directions of 60 readings, 240 parameters; "
     )
-    assert "1 MiB are free, and the Gram matrices of 2 groups would take " in note
+    assert "0.25 MiB are free, and the Gram matrices of 2 groups would take " in note
     shown = capsys.readouterr().err
     assert note in shown
     assert int(re.findall(r"(\d+)pass \[", shown)[-1]) >= found.rest.sought
