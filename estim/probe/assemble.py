@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from estim.probe.arguments import real_number, reals
 from estim.probe.derivatives.rough import without_rough
-from estim.probe.directions.condensed import condense
+from estim.probe.directions.condensed import Condensed, condense
 from estim.probe.directions.factored import joined
 from estim.probe.directions.floors import standard_errors
 from estim.probe.directions.noise import Whitening, noise_of
@@ -51,7 +51,7 @@ def assemble(
     change = _smallest_change(smallest_change, parameters)
     condensed = condense(jacobian, error, noise)
     norms = condensed.column_norms()
-    gauge, null = _proven(probed, error, symmetry, condensed.scale)
+    gauge, null = _proven(probed, error, symmetry, condensed)
     del error
     alone = groups_alone(condensed, probed.groups, gauge)
     scale, held = condensed.scale, [condensed]
@@ -113,10 +113,11 @@ def assemble(
 
 
 def _proven(
-    probed: "Probed", error: Array | None, symmetry: npt.ArrayLike | None, scale: Array
+    probed: "Probed", error: Array | None, symmetry: npt.ArrayLike | None, condensed: Condensed
 ) -> tuple[Subspace, Subspace]:
     """Return the gauge, and what else is proven to be null."""
-    gauge = gauge_of(probed.jacobian, error, probed.tangents, symmetry, scale)
+    scale = condensed.scale
+    gauge = gauge_of(probed.jacobian, error, probed.tangents, symmetry, scale, condensed.idle())
     if probed.exact is None:
         return gauge, Subspace(gauge.rows[:0], gauge.scaled[:0])
     return gauge, exact_null_space(probed.exact, scale).without(gauge)

@@ -50,6 +50,11 @@ class Condensed:
             scale = np.where(scale > 0.0, scale, norms_of(self.noiseless))
         return np.where(scale > 0.0, scale, 1.0)
 
+    def idle(self) -> NDArray[np.bool_]:
+        """Return which parameters have no effect that stands out of its error, (parameters,)."""
+        noisy, known = norms_of(self.noisy), norms_of(self.noiseless)
+        return np.asarray((noisy <= self.slack) & (known <= self.noiseless_slack))
+
     def column_norms(self) -> Array:
         """Return how far one unit of each parameter moves the whitened readings; infinite if a noiseless one moves."""
         return np.where(self.noiseless.any(axis=0), np.inf, norms_of(self.noisy))

@@ -10,6 +10,7 @@ from estim.probe.arguments import reals
 from estim.probe.directions.blas import product
 from estim.probe.directions.factored import joined
 from estim.probe.directions.graded_svd import complement, orthonormal, svd
+from estim.probe.directions.independent import basis_of, independent
 from estim.probe.directions.noise import norms_of
 
 Array = npt.NDArray[np.float64]
@@ -51,16 +52,21 @@ class Subspace:
 
 def spanned(rows: Array, scale: Array) -> Subspace:
     """Return the span of independent rows."""
-    return Subspace(orthonormal(rows), orthonormal(rows * scale))
+    return Subspace(basis_of(rows), basis_of(rows * scale))
 
 
 def gauge_of(
-    jacobian: Array, error: Array | None, tangents: Array | None, symmetry: npt.ArrayLike | None, scale: Array
+    jacobian: Array,
+    error: Array | None,
+    tangents: Array | None,
+    symmetry: npt.ArrayLike | None,
+    scale: Array,
+    idle: npt.NDArray[np.bool_],
 ) -> Subspace:
     """Return the gauge: proven tangents of the model, and symmetries declared by the user.
 
-    Whether declared ones are independent is decided in parameters of equal effect, `scale`. Tangents of a model are
-    right to rounding of the largest, which other units would make of any size.
+    Whether declared ones are independent is decided in parameters of equal effect, `scale`; `idle` are those without
+    any. Tangents of a model are right to rounding of the largest, which other units would make of any size.
     """
     parameters = jacobian.shape[1]
     columns = [np.zeros((parameters, 0))] if tangents is None else [tangents]
@@ -71,8 +77,10 @@ def gauge_of(
             numbers = range(start, len(jacobian))
             require_still(jacobian[part], None if error is None else error[part], declared, numbers)
         columns.append(declared)
-    rows = np.concatenate(columns, axis=1).T
-    return spanned(_independent(rows, scale if tangents is None else np.ones(parameters)), scale)
+    rows, units = np.concatenate(columns, axis=1).T, scale
+    if tangents is not None:
+        units, idle = np.ones(parameters), np.zeros(parameters, dtype=bool)
+    return spanned(independent(rows, units, idle), scale)
 
 
 def declared_symmetries(symmetry: npt.ArrayLike, parameters: int) -> Array:
@@ -96,19 +104,6 @@ def require_still(
         row, k = (int(i) for i in np.argwhere(moved > allowed)[0])
         msg = f"symmetry {k} is none: a unit step along it moves reading {numbers[row]} by {moved[row, k]:.3g}"
         raise ValueError(msg)
-
-
-def _independent(rows: Array, scale: Array) -> Array:
-    """Return independent ones of some rows, with the same span: their entries stay exact, however small."""
-    from scipy.linalg import qr, svdvals
-
-    lengths = norms_of((rows * scale).T)
-    rows = rows[lengths > 0.0] / lengths[lengths > 0.0, None]
-    if len(rows) < 2:
-        return rows
-    triangle, order = qr((rows * scale).T, mode="r", pivoting=True)
-    values = svdvals(triangle[: len(rows)])
-    return np.asarray(rows[np.sort(order[: np.count_nonzero(values > 1e-10 * values[0])])])
 
 
 def without(rows: Array, removed: Array) -> Array:

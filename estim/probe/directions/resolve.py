@@ -26,8 +26,12 @@ Array = NDArray[np.float64]
 
 #: Rows at a time.
 _ROWS = 64
+# Power of its strength that makes up for a column being less independent: thirty decades for three.
+_STRENGTH = 0.1
 # Of a column beside a null space and the columns before it, below which what is left has lost half its digits.
 _CANCELLED = 1e-4
+# Of the terms that an entry is made of, below which it may be rounding of these.
+_ROUNDED = 16.0 * EPS
 
 
 @dataclass(frozen=True)
@@ -188,16 +192,17 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Subspace) ->
     from scipy.linalg import qr, solve_triangular
 
     rank = len(found.values)
-    # Columns that the null space takes up least are as independent as all are; it is known well enough for a choice.
-    *_, order = qr(found.unseen, mode="r", pivoting=True)
-    kept = np.sort(order[len(null) :])
+    # Kept are columns about as independent as any, strong ones before weak ones, which the null space takes up most.
+    strength = np.exp(_STRENGTH * (np.log(scale) - np.log(scale.min())))
+    *_, order = qr(found.unseen / strength, mode="r", pivoting=True)
+    others, kept = order[: len(null)], order[len(null) :]
     kept = kept[np.argsort(scale[kept], kind="stable")]
     basis, mixing = _projected(null.rows, kept)
     # A column that the null space takes up nearly whole, or beside the others, leaves rounding there.
     left_over = float(np.abs(np.diagonal(mixing)).min()) >= _CANCELLED
     if not left_over:
         kept = kept[::-1]
-        basis, mixing = _eliminated(null.scaled, scale, kept, order[: len(null)])
+        basis, mixing = _eliminated(null.scaled, scale, kept, others)
     triangle = qr(noisy[:, kept], mode="r", overwrite_a=True)[0][:rank]
 
     def effects() -> Array:
@@ -229,7 +234,12 @@ def _eliminated(scaled: Array, scale: Array, kept: NDArray[np.intp], others: NDA
     """
     rest = np.zeros((len(scale), len(kept)))
     rest[kept, np.arange(len(kept))] = 1.0
-    rest[others] = -np.linalg.solve(scaled[:, others], scaled[:, kept]) / scale[kept] * scale[others, None]
+    inverse = np.linalg.inv(scaled[:, others])
+    parts = inverse @ scaled[:, kept]
+    # Nothing, or rounding, and in other units that may be large.
+    made_of = np.abs(inverse) @ np.abs(scaled[:, kept])
+    parts = np.where(np.abs(parts) > _ROUNDED * made_of, parts, 0.0)
+    rest[others] = -parts / scale[kept] * scale[others, None]
     return triangular(rest)
 
 

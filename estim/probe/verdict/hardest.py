@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.directions.graded_svd import decompose
+from estim.probe.directions.graded_svd import decompose, triangular
 from estim.probe.directions.noise import norms_of
 
 Array = npt.NDArray[np.float64]
@@ -51,16 +51,27 @@ class Coordinates:
         return change
 
 
-def coordinates(norm: Array, members: npt.NDArray[np.bool_]) -> Coordinates:
-    """Return coordinates of the changes of some members for a norm, (rows, parameters), or one weight a parameter."""
+def coordinates(norm: Array, members: npt.NDArray[np.bool_], scale: Array) -> Coordinates:
+    """Return coordinates of the changes of some members for a norm, (rows, parameters), or one weight a parameter.
+
+    Where the norm leaves out no change, each is of parameters that are no stronger, by `scale`, than one it has alone:
+    no strong one's rounding then enters what a weaker one moves.
+    """
+    from scipy.linalg import solve_triangular
+
     places = np.flatnonzero(members)
     if norm.ndim == 1:
         return Coordinates(places, 1.0 / norm[places])
+    places = places[np.argsort(scale[places], kind="stable")]
     part = norm[:, places]
     sizes = norms_of(part)
     sizes = np.where(sizes > 0.0, sizes, 1.0)
-    _, values, right = np.linalg.svd(part / sizes, full_matrices=False)
+    part /= sizes
+    _, values, right = np.linalg.svd(part, full_matrices=False)
     kept = values > GAUGE * values.max(initial=0.0)
+    if kept.all() and len(kept) == len(places) > 0:
+        inverse = solve_triangular(triangular(part)[1], np.eye(len(places)))
+        return Coordinates(places, inverse / sizes[:, None])
     return Coordinates(places, right[kept].T / values[kept] / sizes[:, None])
 
 

@@ -208,7 +208,7 @@ def _of_set(
             _require_measured(found, norm, weights, free)
     else:
         free = members
-    where = coordinates(norm, free)
+    where = coordinates(norm, free, found.scale)
     if not where.dimension:
         return Margin(words, np.zeros(1), None, gauge=True)
     if rng is not None:

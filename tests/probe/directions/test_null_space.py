@@ -82,6 +82,40 @@ def test_values_beside_symmetries_that_are_parallel_but_for_weak_parameters() ->
     np.testing.assert_allclose(found.singular_values[:2], values_of(matrix, 2), rtol=1e-12)
 
 
+def test_beside_symmetries_that_differ_in_strong_parameters_alone_entry_by_entry() -> None:
+    """In the parameters' units they are parallel to 4e-19; the hardest change was 11 % off, and its value 1e-5."""
+    effects = np.exp2([-34.0, 27.0, 36.0, -17.0])
+    rows = [[1, -2, 1, -2], [0, 0, 0, 0], [9, -6, 3, 0], [6, -2, 1, 3], [-4, 4, -2, 2]]
+    symmetry = np.array([[1, -1], [2, -1], [1, 1], [-1, 1]]) / effects[:, None]
+    matrix = np.array(rows) * effects
+    expected = values_of(matrix, 2)
+    for entries in (matrix, exact(matrix)):
+        found = estim.Sensitivity.from_jacobian(entries, 1.0, symmetry=symmetry)
+        assert found.counts[estim.Status.GAUGE] == 2
+        np.testing.assert_allclose(found.singular_values[:2], expected, rtol=1e-12)
+        np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(4), atol=1e-12)
+        verdict = found.judge(np.zeros(5), smallest_change=estim.AnyChange(1.0, relative=False))
+        assert verdict.shifts[0] == pytest.approx(expected[1], rel=1e-12)
+
+
+# In units of the idle parameters that are small beside the effects of the others, two declared were one GAUGE.
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("effect", [1e-15, 1.0, 1e15])
+def test_symmetries_that_differ_in_parameters_without_effect_all_count(effect: float, unit: float) -> None:
+    jacobian = np.array([[1.0, 1, 1, 0, 0], [1, 2, 3, 0, 0]]) * effect
+    idle = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 2.0], [0.0, 1.0]]) * unit
+    moving = np.array([[1.0, -2.0, 1.0]] * 3 + [[0.0] * 3])
+    symmetry = np.concatenate([moving, idle], axis=1).T
+    for which, count in (([0], 1), ([0, 1], 1), ([0, 2], 2), ([0, 1, 2], 2), ([0, 3], 2), ([2, 1, 3], 2), ([3], 1)):
+        found = estim.Sensitivity.from_jacobian(jacobian, 1.0, symmetry=symmetry[:, which])
+        assert (found.resolved, found.counts[estim.Status.GAUGE]) == (2, count), which
+        gauge = found.directions[5 - count :]
+        np.testing.assert_allclose(gauge @ gauge.T, np.eye(count), atol=1e-14)
+        # The declared ones are in it.
+        declared = symmetry[:, which] / np.linalg.norm(symmetry[:, which], axis=0)
+        np.testing.assert_allclose(gauge.T @ (gauge @ declared), declared, atol=1e-12)
+
+
 def test_words_for_the_unseen_are_of_no_effect_beside_strong_parameters() -> None:
     """The first two make a weak combination; of unit vectors its parts in strong ones were 0.9 of its effect."""
     jacobian = np.array(

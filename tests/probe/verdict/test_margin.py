@@ -134,7 +134,7 @@ class TestGauge:
         best = np.linalg.lstsq(norm @ gauge.T, norm @ change, rcond=None)[0]
         expected = np.linalg.norm(norm @ (change - best @ gauge))
         assert np.linalg.norm(modulo(np.diag(norm), gauge) @ change) == pytest.approx(expected, rel=1e-12)
-        assert coordinates(modulo(np.diag(norm), gauge), np.ones(5, dtype=bool)).dimension == 3
+        assert coordinates(modulo(np.diag(norm), gauge), np.ones(5, dtype=bool), np.ones(5)).dimension == 3
 
 
 class TestUnits:
