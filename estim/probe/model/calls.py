@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.model.missing import missing_key
 from estim.probe.model.parameters import Parameters
 from estim.probe.model.readings import flatten, input_of_each, split_complex
 from estim.probe.model.untouched import call_with_copy
@@ -123,6 +124,10 @@ def _first_call(model: Callable[..., Any], given: Any, bank: Any, parameters: Pa
     try:
         return model(given, bank)
     except Exception as error:
+        absent = missing_key(lambda watched: model(watched, bank), parameters.rebuild(parameters.values), error)
+        if absent:
+            msg = f"the model raised {error!r}: {absent}"
+            raise ValueError(msg) from error
         call = lambda some: model(parameters.rebuild(parameters.values), some)  # noqa: E731
         raise ValueError(refusal(call, bank, error)) from error
 

@@ -21,6 +21,7 @@ from estim.probe.model.given import (
     short_floats,
 )
 from estim.probe.model.kinds import holds_jax_arrays, require_own_derivatives
+from estim.probe.model.missing import missing_key
 from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.probed import Probed
 from estim.probe.model.readings import complex_note, flatten
@@ -225,7 +226,7 @@ def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters
         derivative = differentiate(first, parameters, options.workers, options.progress)
         return _finished(first, derivative, None, parameters, options)
     jac = options.jac
-    given = _derivatives(lambda copy: jac(parameters.rebuild(parameters.values), copy), bank, "jac")
+    given = _derivatives(jac, bank, "jac", parameters)
     jacobian, exact = read_jacobian(given, parameters, first)
     relative, notes = check_jacobian(jacobian, first, parameters)
     relative = max(relative, 0.0 if exact is not None else short_floats(given))
@@ -257,14 +258,18 @@ def _with_error(jacobian: Array, relative: float, how: str, notes: tuple[str, ..
     return Derivative(jacobian, relative * np.abs(jacobian), how, notes)
 
 
-def _derivatives(function: Callable[[Any], Any], bank: Any, name: str) -> Any:
-    """Return what a function for derivatives gives for a bank, its errors explained."""
+def _derivatives(function: Callable[..., Any], bank: Any, name: str, parameters: Parameters | None = None) -> Any:
+    """Return what a function for derivatives, at parameters if any, gives for a bank, its errors explained."""
 
     def explained(copy: Any) -> Any:
         try:
-            return function(copy)
+            return function(copy) if parameters is None else function(parameters.rebuild(parameters.values), copy)
         except Exception as error:
-            msg = f"{name} raised {error!r} for this bank"
+            absent = ""
+            if parameters is not None:
+                given = parameters.rebuild(parameters.values)
+                absent = missing_key(lambda watched: function(watched, copy), given, error)
+            msg = f"{name} raised {error!r}{f': {absent}' if absent else ' for this bank'}"
             raise ValueError(msg) from error
 
     return call_with_copy(explained, bank, name)

@@ -322,6 +322,23 @@ class TestRefusals:
         ):
             probe(lambda t, x: [t[0] * math.sqrt(v) for v in x], [1.0, 2.0, -3.0, -4.0], params=[1.0])
 
+    def test_a_key_that_params_do_not_have_is_no_fault_of_the_bank(self):
+        params = {"a": 1.0, "rates": [{"fast": 2.0}, {"slow": 3.0}]}
+        with pytest.raises(
+            ValueError, match=r"^the model raised KeyError\('b'\): params has no 'b'; it has 'a', 'rates'$"
+        ):
+            probe(lambda p, x: p["a"] * x + p["b"], X, params=params)
+        expected = r"^the model raised KeyError\('fast'\): params\['rates'\]\[1\] has no 'fast'; it has 'slow'$"
+        with pytest.raises(ValueError, match=expected):
+            probe(lambda p, x: p["rates"][1]["fast"] * x, X, params=params)
+        with pytest.raises(ValueError, match=r"^jac raised KeyError\('b'\): params has no 'b'; it has 'a'$"):
+            probe(lambda p, x: p["a"] * x, X, params={"a": 1.0}, jac=lambda p, x: p["b"] * x[:, None])
+        # Of the bank, or one that the model has seen to.
+        with pytest.raises(ValueError, match=r"^the model raised KeyError\('b'\) for this bank$"):
+            probe(lambda p, bank: p["a"] * bank["b"], {"x": X}, params={"a": 1.0})
+        with pytest.raises(ValueError, match=r"^the model raised KeyError\('y'\) for this bank$"):
+            probe(lambda p, bank: [p[k] if k in p else bank[k] for k in "axy"], {"x": 1.0}, params={"a": 1.0})
+
     @given(st.integers(2, 8).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
     def test_the_first_culprit_is_named_whoever_else_is_one(self, case):
         count, bad = case
