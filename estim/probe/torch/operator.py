@@ -91,7 +91,10 @@ def _chosen(subject: Subject, part: Any) -> Along:
             forth = float((moved.double() * seed.double()).sum())
             if abs(forth - back) <= slack + np.finfo(np.float64).tiny:
                 return way
-            said = f"u . J v is {forth:.6g}, and v . J^T u {back:.6g}: a hook that changes gradients?"
+            said = (
+                f"u . J v is {forth:.6g}, and v . J^T u {back:.6g}: a hook that changes gradients, or an autocast to "
+                "fewer digits than the parameters have?"
+            )
     msg = f"products with the Jacobian and with its transpose must agree; {said}"
     raise ArithmeticError(msg)
 

@@ -158,10 +158,28 @@ def as_dtype(module: torch.nn.Module, dtype: Any) -> torch.nn.Module:
         msg = f"dtype must be a torch.dtype of floating point, such as torch.float64; got {dtype!r:.60}"
         raise TypeError(msg)
     try:
-        return copy.deepcopy(module).to(dtype)
+        return copy.deepcopy(module, _computed(module)).to(dtype)
     except Exception as error:
         msg = f"dtype={dtype} needs a copy of the model, which cannot be copied: {error!r}"
         raise ValueError(msg) from error
+
+
+def _computed(module: torch.nn.Module) -> dict[int, torch.Tensor]:
+    """Return copies of tensors that a module has computed and kept, which torch does not copy, by their identity.
+
+    The weight of an older weight_norm, spectral_norm or pruning is one, and so is what a forward pass stores.
+    """
+    found: dict[int, torch.Tensor] = {}
+    left: list[Any] = [part.__dict__ for part in module.modules()]
+    seen: set[int] = set()
+    while left:
+        held = left.pop()
+        if isinstance(held, torch.Tensor) and not held.is_leaf:
+            found[id(held)] = held.detach().clone()
+        elif isinstance(held, dict | list | tuple) and id(held) not in seen:
+            seen.add(id(held))
+            left.extend(held.values() if isinstance(held, dict) else held)
+    return found
 
 
 def _no_tensor(output: Any) -> str:

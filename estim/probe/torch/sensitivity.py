@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -221,7 +221,13 @@ def _streamed(
 
     if kind == torch.float64:
         return record(None, tuple(subject.notes))
-    with opened(module, bank, replace(asked, dtype=torch.float64)) as (copied, others):
+    with ExitStack() as stack:
+        try:
+            copied, others = stack.enter_context(opened(module, bank, replace(asked, dtype=torch.float64)))
+            for part in parts_of(others, seen)():
+                copied.values(part)
+        except (TypeError, ValueError):
+            return record(None, (*subject.notes, _precision(kind, False)))
         return record((copied, parts_of(others, seen)), (*subject.notes, _precision(kind, True)))
 
 

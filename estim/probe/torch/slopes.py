@@ -15,6 +15,7 @@ from estim.probe.torch.readings import Subject, explained, flat_array
 Array = npt.NDArray[np.float64]
 #: Part of a slope up to which it is agreed with in float64.
 _CLOSE = 2e-3
+_CAUSES = "a detach, a backward of its own, a checkpoint with use_reentrant=True"
 #: Returns a fresh iterator over parts of a bank.
 Parts = Callable[[], Iterable[Any]]
 
@@ -47,8 +48,8 @@ def require_derivative(subject: Subject, parts: Parts) -> None:
     eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
     require_slopes(
         at, start, said, np.sqrt(squares), eps=eps, close=_close(eps),
-        library="torch (a detach, a hook, a backward of its own, or a rounding that gradients pass through? "
-        "requires_grad_(False) leaves out what is detached on purpose)",
+        library=f"torch ({_CAUSES}, a hook, or a rounding that gradients pass through? requires_grad_(False) leaves "
+        "out what is detached on purpose)",
     )  # fmt: skip
 
 
@@ -79,8 +80,8 @@ def require_derivative_along(
     require_slopes(
         lambda step: at({name: held[name] + step * unit * one for name, one in change.items()}), start,
         unit * (weights @ said), np.full(len(weights), unit * float(np.linalg.norm(said))), eps=eps, close=_close(eps),
-        library="torch (a detach, a backward of its own, a rounding that derivatives pass through, or parameters that "
-        "readings take from elsewhere than the module?)",
+        library=f"torch ({_CAUSES}, a rounding that derivatives pass through, or parameters that readings take from "
+        "elsewhere than the module?)",
     )  # fmt: skip
 
 

@@ -8,17 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-#: Dictionaries inside a module whose entries a forward pass, or a reading, may replace.
-_TABLES = (
-    "_parameters",
-    "_buffers",
-    "_modules",
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-)
-
 
 @contextmanager
 def untouched(module: torch.nn.Module) -> Iterator["Snapshot"]:
@@ -47,8 +36,12 @@ class Snapshot:
     def __init__(self, module: torch.nn.Module) -> None:
         self.parts = list(module.modules())
         self._attributes = [dict(part.__dict__) for part in self.parts]
-        self._tables = [
-            {name: dict(part.__dict__[name]) for name in _TABLES if name in part.__dict__} for part in self.parts
+        # Of parameters, buffers, parts and hooks among others: a forward pass, or a reading, may replace or add some.
+        self._contents = [
+            (held, dict(held) if isinstance(held, dict) else list(held))
+            for attributes in self._attributes
+            for held in attributes.values()
+            if isinstance(held, dict | list | set)
         ]
         self.parameters = list(module.parameters())
         self.buffers = dict(module.named_buffers())
@@ -73,11 +66,10 @@ class Snapshot:
 
     def restore(self) -> None:
         """Put everything back."""
-        for part, attributes, tables in zip(self.parts, self._attributes, self._tables, strict=True):
-            for name, entries in tables.items():
-                table = attributes[name]
-                table.clear()
-                table.update(entries)
+        for held, contents in self._contents:
+            held.clear()
+            held.extend(contents) if isinstance(held, list) else held.update(contents)
+        for part, attributes in zip(self.parts, self._attributes, strict=True):
             part.__dict__.clear()
             part.__dict__.update(attributes)
         self.rewind(thorough=True)
