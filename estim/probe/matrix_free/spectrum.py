@@ -49,7 +49,7 @@ class Spectrum:
     slack: Array
     """(M',) how far each may be off for the Gram matrix's rounding."""
     smallest: float
-    """Below it the Gram matrix shows nothing."""
+    """What values must exceed to be shown by the Gram matrix; the least that do may be less by this much."""
 
 
 def whitened(matrix: Array, rounding: float, noise: Whitening) -> Gram:
@@ -85,12 +85,17 @@ def spectrum_of(gram: Gram, *, vectors: bool = True) -> Spectrum:
         return Spectrum(values, basis, values - np.sqrt(np.maximum(eigenvalues - slack, 0.0)), float(np.sqrt(slack)))
     known = np.where(eigenvalues > slack, np.sqrt(eigenvalues), 0.0)
     left, values, _ = np.linalg.svd(gram.factor @ (basis * known))
-    # An error of the second Gram matrix moves values^2 by that times |L^T u|^2 = values^2 + shift; the product rounds.
+    # An error of the second Gram matrix moves values^2 by that times |L^T u|^2: of the whole W that is values^2 + shift,
+    # of a part of W, or of W in other units, much more where W itself moves far along u. The product rounds.
     rounding = float(4.0 * EPS * np.sqrt(size) * values[0])
-    smallest = float(np.sqrt(slack * gram.shift)) + rounding
-    least = max(smallest, float(np.finfo(np.float64).tiny))
-    off = np.minimum(slack * (values + gram.shift / np.maximum(values, least)), values) + rounding
-    off += _rounding_of_rows(gram.factor, gram.shift, left)
+    moved = slack * np.square(gram.factor.T @ left).sum(axis=0)
+    least = max(float(np.sqrt(slack * gram.shift)), float(np.finfo(np.float64).tiny))
+    off = np.minimum(moved / np.maximum(values, least), values)
+    lost = np.square(values) <= 2.0 * moved
+    shown, may_be_off = values[~lost], off[~lost]
+    doubt = float((shown.min(initial=np.inf) - shown + may_be_off).max(initial=0.0))  # of the least that is shown
+    smallest = max(least, float(values[lost].max(initial=0.0)), doubt) + rounding
+    off += rounding + _rounding_of_rows(gram.factor, gram.shift, left)
     return Spectrum(values, left, off, smallest)
 
 
