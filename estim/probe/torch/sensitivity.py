@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from estim.probe.arguments import numbers_of_inputs
 from estim.probe.assemble import assemble
 from estim.probe.matrix_free.large import at_least, in_order, require_large
 from estim.probe.matrix_free.record import ModelSensitivity
@@ -118,6 +119,23 @@ def opened(module: Any, bank: Any, asked: Asked) -> Iterator[tuple[Subject, Bank
         yield Subject(copied, asked.readings, parameters, snapshot, list(parameters.notes)), batches
 
 
+@contextmanager
+def _in_double(module: Any, bank: Any, asked: Asked, seen: Survey) -> Iterator[tuple[Subject, Parts] | None]:
+    """Yield a copy of a module in float64 with its bank in parts; None where it does not follow."""
+    with ExitStack() as stack:
+        found = None
+        try:
+            copied, batches = stack.enter_context(opened(module, bank, replace(asked, dtype=torch.float64)))
+            parts = parts_of(batches, seen)
+            with torch.no_grad():
+                for part in parts():
+                    copied.values(part)
+            found = copied, parts
+        except (TypeError, ValueError):
+            pass
+        yield found
+
+
 def _differentiated(subject: Subject, batch: Any, where: str) -> tuple[Any, Any, Any]:
     """Return readings, Jacobian, and its twins at parameters moved to both sides."""
     subject.checked(batch, where)
@@ -184,10 +202,16 @@ def sensitivity_of_module(
     bank = in_batches(bank)
     with opened(module, bank, asked) as (subject, batches):
         seen = survey(subject, batches, asked.nan_policy == "omit")
-        inputs, size = _inputs_of(asked, seen), subject.parameters.size
+        inputs, size = seen.inputs, subject.parameters.size
+        if asked.inputs is not None:
+            inputs = numbers_of_inputs(asked.inputs, len(seen.inputs))[seen.places]
         if size > DENSE:
             require_large(asked.names, *(options[name] for name in ("symmetry", "atol", "rtol", "smallest_change")))
         require_derivative(subject, _held_against_differences(batches, seen, size))
+        if size <= DENSE and subject.parameters.tensors[0].dtype != torch.float64:
+            with _in_double(module, bank, asked, seen) as double:
+                if double is not None:  # differences say more there
+                    require_derivative(*double)
         if size <= DENSE and int(seen.kept.sum()) * size > ENTRIES:
             return _streamed(module, bank, sigma, asked, subject, batches, replace(seen, inputs=inputs), options)
         if size > DENSE:
@@ -221,14 +245,8 @@ def _streamed(
 
     if kind == torch.float64:
         return record(None, tuple(subject.notes))
-    with ExitStack() as stack:
-        try:
-            copied, others = stack.enter_context(opened(module, bank, replace(asked, dtype=torch.float64)))
-            for part in parts_of(others, seen)():
-                copied.values(part)
-        except (TypeError, ValueError):
-            return record(None, (*subject.notes, _precision(kind, False)))
-        return record((copied, parts_of(others, seen)), (*subject.notes, _precision(kind, True)))
+    with _in_double(module, bank, asked, seen) as double:
+        return record(double, (*subject.notes, _precision(kind, double is not None)))
 
 
 def _large(
@@ -271,17 +289,3 @@ def _relative(
         found = relative_errors(subject, layout, weights)
         subject.notes.append(_precision(subject.parameters.tensors[0].dtype, False))
     return found
-
-
-def _inputs_of(asked: Asked, seen: Survey) -> npt.NDArray[np.int64]:
-    """Return the input of each reading, all of them, as they come: found, or given."""
-    if asked.inputs is None:
-        return seen.inputs
-    given = np.asarray(asked.inputs)
-    if given.shape != seen.inputs.shape or given.dtype.kind not in "iu" or given.min() < 0:
-        msg = (
-            f"inputs must be whole numbers, at least 0, one for each of the {len(seen.inputs)} readings; "
-            f"got dtype {given.dtype}, shape {given.shape}"
-        )
-        raise ValueError(msg)
-    return given.astype(np.int64)[seen.places]

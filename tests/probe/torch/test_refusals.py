@@ -215,6 +215,20 @@ def test_gradients_that_are_not_those_of_the_readings_are_refused(monkeypatch, d
     refused(Reading(done).to(dtype), inputs(6, 3, dtype=dtype), ValueError, match)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("entries", [20_000_000, 0])
+@pytest.mark.parametrize("steps", [8.0, 512.0])
+def test_a_rounding_that_gradients_pass_through_is_refused(monkeypatch, steps, entries, dtype):
+    monkeypatch.setattr(module_sensitivity, "ENTRIES", entries)
+
+    def rounded(m, x):
+        hidden = torch.tanh(m.inner[0](x))
+        return m.inner[2](hidden + ((steps * hidden).round() / steps - hidden).detach())
+
+    match = r"^the derivative that torch takes must be that of the model"
+    refused(Reading(rounded).to(dtype), inputs(6, 3, dtype=dtype), ValueError, match)
+
+
 class Doubled(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
