@@ -152,7 +152,8 @@ def sensitivity(
     require_keep(keep)
     bank = same_batches(bank)
     if is_torch_module(model):
-        from estim.probe.torch.sensitivity import Asked, sensitivity_of_module
+        from estim.probe.torch.asked import Asked
+        from estim.probe.torch.sensitivity import sensitivity_of_module
 
         require_left_out(params=params, jac=jac, digits=digits)
         asked = Asked(readings, groups, names, inputs, dtype, keep, nan_policy, progress)
