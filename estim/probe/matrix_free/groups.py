@@ -17,12 +17,20 @@ def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
         Of the tensors.
     """
     if isinstance(groups, Mapping):
-        return tuple(_home(name, groups) for name in names)
+        return named(tuple(_home(name, groups) for name in names))
     if isinstance(groups, Sequence) and not isinstance(groups, str) and len(groups) == len(names):
-        return tuple(str(group) for group in groups)
+        return named(tuple(str(group) for group in groups))
     got = len(groups) if hasattr(groups, "__len__") and not isinstance(groups, str) else repr(groups)
     msg = f"groups must have one entry for each of the {len(names)} tensors of parameters; got {got}"
     raise ValueError(msg)
+
+
+def named(groups: tuple[str, ...]) -> tuple[str, ...]:
+    """Return groups that all have a name; raises ValueError for one without, which would stand for all parameters."""
+    if "" in groups:
+        msg = "groups must have names; got an empty one"
+        raise ValueError(msg)
+    return groups
 
 
 def sizes_of_groups(groups: Sequence[str], sizes: Sequence[int]) -> dict[str, int]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estim.probe.matrix_free.margin import margin_of_model
+from estim.probe.matrix_free.shifts import read_shift
 from estim.probe.record import Sensitivity
 from estim.probe.verdict.any_change import size_notes
 from estim.probe.verdict.judge import check_power, decide, project
@@ -35,15 +36,15 @@ def judge_by_rule(
             f"changed copy less the model's own, and no smallest_change; got {smallest_change!r:.80}"
         )
         raise ValueError(msg)
-    found.shift(smallest_shift)  # which says what is wrong with it
+    shift = read_shift(found, smallest_shift, "smallest_shift")
     once = found.repeats / (1.0 + (found.repeats - 1) * found.repeat_correlation)
     back = np.linalg.pinv(found.whitening) if found.whitening.ndim == 2 else 1.0 / found.whitening
     noise = once * (back @ back.T) if back.ndim == 2 else np.sqrt(once) * back
     single = Sensitivity.from_jacobian(
-        np.asarray(smallest_shift, dtype=np.float64)[:, None], noise, names=["smallest_shift"], repeats=found.repeats,
+        shift[:, None], noise, names=["smallest_shift"], repeats=found.repeats,
         repeat_correlation=found.repeat_correlation,
     )  # fmt: skip
-    return single.judge(observed_shift, smallest_change=[1.0], **options)
+    return replace(single, left_out=found.left_out).judge(observed_shift, smallest_change=[1.0], **options)
 
 
 def judge_shift(

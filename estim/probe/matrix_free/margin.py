@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import real_number
+from estim.probe.matrix_free.shifts import length_along, read_shift
 from estim.probe.verdict.any_change import AnyChange
-from estim.probe.verdict.change import detectable_shift
 from estim.probe.verdict.margin import Margin
 from estim.probe.verdict.moved import DIRECTIONS
 
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 _ONE = "the change that shifts the readings as given"
-#: Standard deviations of what an error of the Jacobian, of a given Frobenius norm, adds to a random change's shift.
+#: Standard deviations of what a matrix of a given Frobenius norm adds to a random change's shift.
 _FAR = 3.0
-#: Of the change that each group is told to show.
-_POWER, _CONFIDENCE = 0.8, 0.95
 
 
 def margin_of_model(
@@ -38,7 +36,7 @@ def margin_of_model(
         if smallest_change is not None:
             msg = f"smallest_shift and smallest_change are two ways to say one thing; got both, {smallest_change!r:.80}"
             raise ValueError(msg)
-        shift = found.shift(smallest_shift)
+        shift = length_along(found, read_shift(found, smallest_shift, "smallest_shift"))
         hidden: dict[str, Any] = {} if shift > 0.0 else {"unseen": (_ONE,), "unresolved": True}
         return Margin(_ONE, np.array([shift]), None, single=True, **hidden)
     return _of_set(found, _any_change(found, smallest_change), rng)
@@ -72,14 +70,15 @@ def _any_change(found: "ModelSensitivity", smallest: Any) -> AnyChange:
 
 
 def _of_set(found: "ModelSensitivity", change: AnyChange, rng: np.random.Generator) -> Margin:
-    values, resolution, dimension = _spectrum(found, change)
+    values, error, dimension = _spectrum(found, change)
     size = change.size * (_norm(found, change.group) if change.relative else 1.0)
-    resolved = values[values > resolution]
+    resolved, unseen = values[values > error], _unseen(found, change)
     if change.case == "typical":
-        # What moves the readings along directions that the whole model does not resolve is not tested.
-        doubt = max(resolution, _hidden(found, change)) * min(1.0, _FAR / math.sqrt(dimension))
-        shifts = random_lengths(resolved, dimension, rng)
-        return Margin(str(change), size * np.sort(np.maximum(shifts - doubt, 0.0)), None, doubt=size * doubt)
+        error, unseen = error * random_share(dimension), unseen * hidden_share(found, dimension)
+        lengths = random_lengths(resolved, dimension, rng)
+        shifts = counted(lengths, error, unseen)
+        doubt = 0.5 * float((lengths + error - shifts).max())
+        return Margin(str(change), size * np.sort(shifts), None, doubt=size * doubt)
     hidden = dimension - len(resolved)
     if hidden:
         what = f"{hidden:,} of the {dimension:,} directions of {change.group or 'all parameters'}"
@@ -87,10 +86,50 @@ def _of_set(found: "ModelSensitivity", change: AnyChange, rng: np.random.Generat
         return Margin(
             str(change), np.zeros(1), None, unseen=(what,), null=beyond > 0, unresolved=hidden > beyond, beyond=beyond
         )  # fmt: skip
-    doubt = max(resolution, _hidden(found, change))
-    if resolved[-1] <= doubt:
-        return Margin(str(change), np.zeros(1), None, unseen=(f"{change.group or 'all parameters'}",), unresolved=True)
-    return Margin(str(change), np.array([size * (resolved[-1] - doubt)]), None, doubt=size * doubt)
+    least = float(counted(resolved[-1:], error, unseen)[0])
+    if least == 0.0:
+        what = f"the weakest of the {dimension:,} directions of {change.group or 'all parameters'}"
+        return Margin(str(change), np.zeros(1), None, unseen=(what,), unresolved=True)
+    doubt = 0.5 * (float(resolved[-1]) + error - least)
+    return Margin(str(change), np.array([size * least]), None, doubt=size * doubt)
+
+
+def counted(lengths: Array, error: float, unseen: float) -> Array:
+    """Return how far changes move the readings along the directions that the whole model resolves, at least.
+
+    Parameters
+    ----------
+    lengths : ndarray
+        How far they move the readings altogether.
+    error : float
+        How far the Jacobian's own error may, at most.
+    unseen : float
+        How far the directions that are not resolved, and so not tested, may carry it, at most.
+    """
+    tested = np.sqrt(np.maximum(lengths - unseen, 0.0) * (lengths + unseen))
+    return np.asarray(np.maximum(tested - error, 0.0))
+
+
+def random_share(dimension: int) -> float:
+    """Return what part of a Jacobian's Frobenius norm a random unit change moves the readings by, at most."""
+    return min(1.0, _FAR / math.sqrt(dimension))
+
+
+def hidden_share(found: "ModelSensitivity", dimension: int) -> float:
+    """Return what part of the resolution a random unit change may move the readings by unseen, at most.
+
+    As many singular values as there are unresolved ones may be that large: their Frobenius norm counts.
+    """
+    count = len(found.singular_values) - found.resolved
+    return min(1.0, _FAR * math.sqrt(count / dimension))
+
+
+def _unseen(found: "ModelSensitivity", change: AnyChange) -> float:
+    """Return how far, per unit of a change, it may move the readings along what the whole model does not resolve."""
+    if found.resolved == len(found.singular_values) or (change.group is None and not change.relative):
+        return 0.0
+    largest = found.group_norms.max(initial=0.0) if change.group is None else 1.0
+    return float(found.resolution * largest)
 
 
 def _spectrum(found: "ModelSensitivity", change: AnyChange) -> tuple[Array, float, int]:
@@ -109,6 +148,9 @@ def _spectrum(found: "ModelSensitivity", change: AnyChange) -> tuple[Array, floa
         raise ValueError(msg)
     k = found.group_names.index(change.group)
     dimension = int(found.group_table[k, 0])
+    if not dimension:
+        msg = f"a change of {change.group!r} means nothing: it has no parameters"
+        raise ValueError(msg)
     return found.group_singular_values[k][:dimension], float(found.group_resolution[k]), dimension
 
 
@@ -129,16 +171,9 @@ _MEANS_NOTHING = "a relative change of {!r} means nothing: its parameters are ze
 
 
 def _require_norms(found: "ModelSensitivity") -> None:
-    for name, norm in zip(found.group_names, found.group_norms, strict=True):
-        if norm == 0.0:
+    for name, norm, size in zip(found.group_names, found.group_norms, found.group_table[:, 0], strict=True):
+        if norm == 0.0 and size:
             raise ValueError(_MEANS_NOTHING.format(name))
-
-
-def _hidden(found: "ModelSensitivity", change: AnyChange) -> float:
-    """Return how far, per unit of a change, what the whole model does not resolve may move the readings."""
-    if change.group is None and change.relative:
-        return float(found.resolution * found.group_norms.max(initial=0.0))
-    return found.resolution
 
 
 def random_lengths(values: Array, dimension: int, rng: np.random.Generator) -> Array:
@@ -147,21 +182,3 @@ def random_lengths(values: Array, dimension: int, rng: np.random.Generator) -> A
     others = dimension - len(values)
     rest = rng.chisquare(others, DIRECTIONS) if others else np.zeros(DIRECTIONS)
     return np.asarray(np.sqrt(squares @ np.square(values) / (squares.sum(axis=1) + rest)))
-
-
-def detectable_changes(found: "ModelSensitivity") -> Array:
-    """Return the relative size of the random changes of each group that are detected, (named groups,), at most.
-
-    Infinite where nothing is resolved, NaN where a group's parameters are zero.
-    """
-    needed = detectable_shift(found.resolved, _POWER, _CONFIDENCE)
-    if found.rest is None:
-        resolved = np.where(
-            found.group_singular_values > found.group_resolution[:, None], found.group_singular_values, 0
-        )
-        squares = np.square(resolved).sum(axis=1)
-    else:
-        squares = found.group_share @ np.square(found.singular_values[: found.resolved])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        typical = found.group_norms * np.sqrt(squares / found.group_table[:, 0])
-        return np.where(found.group_norms > 0.0, needed / typical, np.nan)

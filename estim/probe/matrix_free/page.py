@@ -4,7 +4,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 from estim.html import inline_svg, notes_of, table_of, write_page
-from estim.probe.matrix_free.summary import facts, notes
+from estim.probe.matrix_free.summary import RANDOM, facts, notes
 
 if TYPE_CHECKING:
     from estim.probe.matrix_free.record import ModelSensitivity
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 def write_model_report(result: "ModelSensitivity", path: Any) -> None:
     """Write the page; the file appears whole or not at all."""
-    (_, hidden), (_, random), *rest = facts(result)
-    lines = "".join(f"<li>{html.escape(f'{name} {value}')}</li>" for name, value in rest)
+    (_, hidden), *others = facts(result)
+    random = ", ".join(value for name, value in others if name in RANDOM)
+    lines = "".join(f"<li>{html.escape(f'{name} {value}')}</li>" for name, value in others if name not in RANDOM)
     write_page(path, "what these readings see", lambda: [
         "<h1>What these readings see of a model</h1>",
         f'<div class="unseen"><p><strong>Not seen:</strong> {html.escape(hidden)}.</p>'
-        f"<p>Random changes are detected 4 times out of 5 {html.escape(random)}.</p></div><ul>{lines}</ul>",
+        f"<p><strong>Random changes seen</strong>, 4 times out of 5: {html.escape(random)}.</p></div><ul>{lines}</ul>",
         f"<h2>Spectrum and groups</h2>{inline_svg(result.plot())}",
         f"<h2>Groups</h2>{table_of(result.by_group())}",
         f"<h2>Directions</h2>{table_of(result.to_frame())}",

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estim.plotting import BLACK, BLUE, GREY, LONGEST_NAME, ORANGE, count_along, new_figure
-from estim.probe.matrix_free.margin import detectable_changes
+from estim.plotting import BLACK, BLUE, GREY, ORANGE, count_along, new_figure, shorten
+from estim.probe.matrix_free.detectable import detectable_changes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,14 +39,15 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
     if result.smallest_change is not None:
         change = f"floor of the smallest change, {result.smallest_change:g}"
         above.axhline(1.0 / result.smallest_change, color=BLACK, lw=0.8, ls="--", label=change)
-    above.set(yscale="log", xlabel="direction", ylabel="singular value")
+    positive = bool((result.singular_values > 0.0).any())  # where none is, a logarithmic axis has nothing to show
+    above.set(yscale="log" if positive else "linear", xlabel="direction", ylabel="singular value")
     count_along(above.xaxis)
     above.legend(frameon=result.rest is not None, edgecolor="none", fontsize=8.0)  # over the hatching
     shares = result.group_table[:, 4]
     order = np.argsort(-shares, kind="stable")[:20][::-1]
-    names = [result.group_names[k][-LONGEST_NAME:] for k in order]
+    names = [shorten(result.group_names[k]) for k in order]
     below.barh(range(len(order)), shares[order], color=BLUE)
-    below.set_yticks(range(len(order)), names, fontsize=7.0)
+    below.set_yticks(range(len(order)), names, fontsize=7.0, parse_math=False)
     below.set(xlabel="share of the directions seen")
     _draw_detectable(beside, 100.0 * detectable_changes(result)[order], result.rest is not None)
     for axes in (above, below, beside):

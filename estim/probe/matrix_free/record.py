@@ -168,7 +168,7 @@ class ModelSensitivity(Record):
         Parameters
         ----------
         readings_shift : array_like, shape (readings,)
-            In the readings' units, such as those of a changed copy of the model less its own.
+            In the readings' units, such as those of a changed copy of the model less its own, in the shape they have.
 
         Returns
         -------
@@ -176,17 +176,12 @@ class ModelSensitivity(Record):
 
         Raises
         ------
-        ValueError
-            When it has the wrong length or is not finite.
+        TypeError, ValueError
+            When it has the wrong length, is not finite or holds no numbers.
         """
-        moved = np.asarray(readings_shift, dtype=np.float64)
-        if moved.shape != (self.readings,) or not np.isfinite(moved).all():
-            msg = (
-                f"readings_shift must be finite, one entry for each of the {self.readings} readings; got {moved!r:.80}"
-            )
-            raise ValueError(msg)
-        white = self.whitening @ moved if self.whitening.ndim == 2 else self.whitening * moved
-        return float(np.linalg.norm(self.readout.T @ white))
+        from estim.probe.matrix_free.shifts import length_along, read_shift
+
+        return length_along(self, read_shift(self, readings_shift, "readings_shift"))
 
     def power(self, readings_shift: npt.ArrayLike, *, confidence_level: float = 0.95) -> float:
         """Return the probability that the change test detects a change that shifts the readings so.
@@ -295,7 +290,12 @@ class ModelSensitivity(Record):
         """
         from estim.probe.matrix_free.judge import judge_by_rule, judge_shift
 
-        wanted = {"baseline": baseline, "confidence_level": confidence_level, "power": power, "rng": rng}
+        wanted: dict[str, Any] = {
+            "baseline": baseline,
+            "confidence_level": confidence_level,
+            "power": power,
+            "rng": rng,
+        }
         if statistic is not None or threshold is not None:
             return judge_by_rule(
                 self, observed_shift, smallest_change, smallest_shift, absolute_sigma=absolute_sigma,
@@ -313,9 +313,14 @@ class ModelSensitivity(Record):
         pandas.DataFrame
             One row a group: number of parameters, dimension seen, best and worst RMSE floor along its own directions
             (infinite where not all are seen), share of the directions seen, summing to one; and the detectable change:
-            the relative size from which random changes of the group, which move the readings by their root mean square
-            over all directions, are detected 4 times out of 5 by the change test at level 0.05. At most that where
-            there is a `rest`.
+            the relative size from which random changes of the group are detected 4 times out of 5, over noise and
+            directions, by the change test at level 0.05, right to 1 %. Infinite where no size is known to be, NaN
+            where the group's parameters are zero. Where there is a `rest`, at most that.
+
+        Notes
+        -----
+        A verdict's test is at a lower level where it shares its false alarms with one of the residual, and then
+        detects a little less.
         """
         from estim.probe.matrix_free.summary import groups_frame
 

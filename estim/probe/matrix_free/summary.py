@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estim.probe.matrix_free.margin import detectable_changes
+from estim.probe.matrix_free.detectable import detectable_changes
 from estim.probe.status import Status
 from estim.report import MOST_ROWS, summary_of
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from estim.probe.matrix_free.record import ModelSensitivity
 
+#: Names of the facts on random changes: the first, and those below it.
+RANDOM = ("Random changes seen:", "")
 _HELPS = {
     Status.WEAK: "weak: seen, but not to the smallest change of interest: repeats, less noise, other inputs help.",
     Status.UNRESOLVED: "unresolved: hidden by the derivatives' own error, or beyond the number of readings.",
@@ -32,7 +34,7 @@ def facts(result: "ModelSensitivity") -> list[tuple[str, str]]:
     hidden, most = result.parameters - result.resolved, "at most " if result.rest else ""
     return [
         ("Not seen:", f"{most}{hidden:,} of {result.parameters:,} directions" if hidden else "nothing"),
-        ("Random changes seen:", _detectable(result)),
+        *_detectable(result),
         ("Dimension seen:", f"{'at least ' if result.rest else ''}{result.resolved} of {result.parameters:,}"),
         ("Directions:", ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)),
         ("Readings, parameters:", f"{result.readings:,}, {result.parameters:,} in {len(result.names)} tensors"),
@@ -42,16 +44,20 @@ def facts(result: "ModelSensitivity") -> list[tuple[str, str]]:
     ]
 
 
-def _detectable(result: "ModelSensitivity") -> str:
-    """Name the groups whose random changes show first and last."""
+def _detectable(result: "ModelSensitivity") -> list[tuple[str, str]]:
+    """Name the groups whose random changes show first and last, and tell how many show none."""
     sizes = detectable_changes(result)
-    measured = np.flatnonzero(np.isfinite(sizes))
-    if not len(measured):
-        return "none of any group alone"
-    best, worst = (measured[k] for k in (sizes[measured].argmin(), sizes[measured].argmax()))
-    first, last = (f"{100.0 * sizes[k]:.3g} % of {result.group_names[k]}" for k in (best, worst))
+    shown, never = np.flatnonzero(np.isfinite(sizes)), int(np.isinf(sizes).sum())
+    if not len(shown):
+        return [(RANDOM[0], "none of any group alone")]
     most = "at most " if result.rest else ""
-    return f"from {most}{first} (first)" + (f", {most}{last} (last)" if best != worst else "")
+    first, last = shown[sizes[shown].argmin()], shown[sizes[shown].argmax()]
+    found = [(RANDOM[0], f"first of {result.group_names[first]}, from {most}{100.0 * sizes[first]:.3g} %")]
+    if last != first:
+        found.append((RANDOM[1], f"last of {result.group_names[last]}, from {most}{100.0 * sizes[last]:.3g} %"))
+    if never:
+        found.append((RANDOM[1], f"none of any size of {never} of the {len(sizes)} groups"))
+    return found
 
 
 def _floors(result: "ModelSensitivity", ends: list[float]) -> str:
@@ -69,8 +75,9 @@ def notes(result: "ModelSensitivity") -> list[str]:
         *unknown,
         "best and worst floor: RMSE along the strongest and weakest direction of a group by itself; inf where not all "
         "of its parameters are seen.",
-        "detectable change: relative size from which random changes of a group are detected 4 times out of 5, at level "
-        "0.05; nan where its parameters are zero.",
+        "detectable change: relative size from which random changes of a group, the others held, are detected 4 times "
+        "out of 5 by the change test at level 0.05; inf where no size is known to be, nan where its parameters are "
+        "zero.",
         *(() if rest is None else (_GROUPS,)),
         f"spectrum: {result.path}.",
         *(text for status, text in helps.items() if result.counts[status]),

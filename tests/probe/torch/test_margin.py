@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 torch = pytest.importorskip("torch")
 
@@ -113,22 +114,20 @@ def test_a_silence_is_believed_where_random_changes_of_that_size_would_have_been
     assert large.judge(np.zeros(80), smallest_change=change, rng=0).outcome == "equivalent"
 
 
-def test_detectable_changes_are_detected_four_times_out_of_five(twins):
-    large, dense = twins(40)
+@pytest.mark.parametrize("count", [5, 40])
+def test_random_changes_of_the_detectable_size_are_detected_four_times_out_of_five(twins, count):
+    large, dense = twins(count)
     jacobian, rng = jacobian_of(dense), np.random.default_rng(5)
     frame = large.by_group()
     for group in ("0", "2"):
         members = np.array([name == group for name in dense.groups])
         size = frame.loc[group, "detectable_change"] * np.linalg.norm(dense.parameters[members])
-        drawn = rng.standard_normal((int(members.sum()), 20_000))
+        drawn = rng.standard_normal((int(members.sum()), 40_000))
         drawn *= size / np.linalg.norm(drawn, axis=0)
-        typical = np.sqrt(np.square(jacobian[:, members] @ drawn).sum(axis=0).mean())
-        assert large.minimum_detectable(_as_readings(large, typical)) == pytest.approx(1.0, rel=0.01)
-
-
-def _as_readings(found, shift):
-    """Return a shift of the readings that is so many standard deviations along the strongest direction."""
-    return shift * found.readout[:, 0] / found.whitening
+        shifted = large.readout.T @ (jacobian[:, members] @ drawn)
+        noisy = np.square(shifted + rng.standard_normal(shifted.shape)).sum(axis=0)
+        detected = (noisy > stats.chi2.isf(0.05, large.resolved)).mean()
+        assert detected == pytest.approx(0.8, abs=0.01)
 
 
 def test_groups_of_zeros_have_no_relative_changes(monkeypatch):
