@@ -47,6 +47,8 @@ class Factored:
             return made
 
         found = decompose(rows, self.resolution / self.weakest)
+        # Of a parameter without part in it there is rounding, which units may make large.
+        found.right[:, ~self.right.any(axis=0)] = 0.0
         if self.rescaled is not None:
             return product(self.rescaled, found.left), found.values, found.right
         left = found.left

@@ -16,9 +16,11 @@ EPS = float(np.finfo(np.float64).eps)
 #: Singular values, of rows of norm one, below which some are the sum of others.
 _SAME = 1e-10
 #: Of the terms an entry is made of: rounding of these, and of coefficients known to the inverse of `_SAME` times that.
-_ROUNDING, _ROUGH = 8.0 * EPS, 1e-6
+_ROUNDING, _ROUGH = 16.0 * EPS, 1e-6
 #: What is left of a row beside those before it, below which it has lost digits that its entries have.
 _PARALLEL = 1e-6
+#: Power of its strength that makes up for a column being less independent: thirty decades for three.
+_STRENGTH = 0.1
 
 
 def independent(rows: Array, scale: Array, idle: NDArray[np.bool_]) -> Array:
@@ -55,6 +57,23 @@ def basis_of(rows: Array) -> Array:
     if (np.abs(np.diagonal(triangle)) < _PARALLEL * norms_of(rows.T)).any():
         found = triangular(_echelon(rows).T)[0]
     return np.ascontiguousarray(found.T)
+
+
+def strength(scale: Array) -> Array:
+    """Return weights by which the choice of independent columns favours strong parameters, but not much."""
+    return np.asarray(np.exp(_STRENGTH * (np.log(scale) - np.log(scale.min()))))
+
+
+def freed(rows: Array, fixed: NDArray[np.intp], free: NDArray[np.intp]) -> Array:
+    """Return what is orthogonal to rows, (free, columns): each has one free column, where it is 1, and fixed ones."""
+    inverse = np.linalg.inv(rows[:, fixed])
+    parts = inverse @ rows[:, free]
+    # Nothing, or rounding, and in other units that may be large.
+    made_of = np.abs(inverse) @ np.abs(rows[:, free])
+    found = np.zeros((len(free), rows.shape[1]))
+    found[np.arange(len(free)), free] = 1.0
+    found[:, fixed] = -np.where(np.abs(parts) > _ROUNDING * made_of, parts, 0.0).T
+    return found
 
 
 def _chosen(rows: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -19,6 +19,7 @@ from estim.probe.directions.blas import product
 from estim.probe.directions.condensed import Condensed
 from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined, rest_of
 from estim.probe.directions.graded_svd import decompose, orthonormal, triangular
+from estim.probe.directions.independent import freed, strength
 from estim.probe.directions.noise import norms_of
 from estim.probe.directions.proven import Subspace
 
@@ -26,12 +27,8 @@ Array = NDArray[np.float64]
 
 #: Rows at a time.
 _ROWS = 64
-# Power of its strength that makes up for a column being less independent: thirty decades for three.
-_STRENGTH = 0.1
 # Of a column beside a null space and the columns before it, below which what is left has lost half its digits.
 _CANCELLED = 1e-4
-# Of the terms that an entry is made of, below which it may be rounding of these.
-_ROUNDED = 16.0 * EPS
 
 
 @dataclass(frozen=True)
@@ -193,8 +190,7 @@ def _beside_null(noisy: Array, found: Factored, scale: Array, null: Subspace) ->
 
     rank = len(found.values)
     # Kept are columns about as independent as any, strong ones before weak ones, which the null space takes up most.
-    strength = np.exp(_STRENGTH * (np.log(scale) - np.log(scale.min())))
-    *_, order = qr(found.unseen / strength, mode="r", pivoting=True)
+    *_, order = qr(found.unseen / strength(scale), mode="r", pivoting=True)
     others, kept = order[: len(null)], order[len(null) :]
     kept = kept[np.argsort(scale[kept], kind="stable")]
     basis, mixing = _projected(null.rows, kept)
@@ -232,15 +228,7 @@ def _eliminated(scaled: Array, scale: Array, kept: NDArray[np.intp], others: NDA
     Strong ones first. Eliminated in parameters of equal effect: over decades a null space may take up several beside
     one another to rounding.
     """
-    rest = np.zeros((len(scale), len(kept)))
-    rest[kept, np.arange(len(kept))] = 1.0
-    inverse = np.linalg.inv(scaled[:, others])
-    parts = inverse @ scaled[:, kept]
-    # Nothing, or rounding, and in other units that may be large.
-    made_of = np.abs(inverse) @ np.abs(scaled[:, kept])
-    parts = np.where(np.abs(parts) > _ROUNDED * made_of, parts, 0.0)
-    rest[others] = -parts / scale[kept] * scale[others, None]
-    return triangular(rest)
+    return triangular((freed(scaled, others, kept) / scale[kept, None] * scale).T)
 
 
 def _padded(values: Array, length: int) -> Array:

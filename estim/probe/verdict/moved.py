@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.directions.graded_svd import complement, svd
+from estim.probe.directions.graded_svd import svd
+from estim.probe.directions.independent import basis_of, freed, strength
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.hardest import Coordinates, most_doubt
 
@@ -66,15 +67,18 @@ def inverse_of(found: "Sensitivity", where: Coordinates) -> Array | None:
 def without_known(found: "Sensitivity", where: Coordinates, known: Array) -> Array:
     """Return an orthonormal basis of the coordinates that move nothing known without noise.
 
-    How many these leave is decided in coordinates of equal effect: in others what is known may be parallel to rounding.
+    Found in coordinates of equal effect: in others what is known may be parallel to rounding.
     """
     from scipy.linalg import qr
 
     scaled = _of_equal_effect(found, where)
-    rows = known / (np.abs(scaled) if scaled.ndim == 1 else norms_of(scaled))
+    sizes = np.abs(scaled) if scaled.ndim == 1 else norms_of(scaled)
+    rows = known / sizes
     count = int(np.count_nonzero(svd(rows.copy()).values > _ROUNDING * len(rows)))
-    *_, order = qr(rows.T, mode="r", pivoting=True)
-    return complement(known[order[:count]]).T
+    *_, chosen = qr(rows.T, mode="r", pivoting=True)
+    rows = rows[chosen[:count]]
+    *_, order = qr(rows * strength(sizes), mode="r", pivoting=True)
+    return basis_of(freed(rows, order[:count], order[count:]) / sizes).T
 
 
 def random_shifts(
