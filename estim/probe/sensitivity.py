@@ -157,10 +157,11 @@ def sensitivity(
 
         require_left_out(params=params, jac=jac, digits=digits)
         asked = Asked(readings, groups, names, inputs, dtype, keep, nan_policy, progress)
-        return sensitivity_of_module(
+        of_module = sensitivity_of_module(
             model, bank, sigma, asked, symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation,
             smallest_change=smallest_change, rtol=rtol, atol=atol,
         )  # fmt: skip
+        return _named(of_module, bank, inputs)
     if is_function_of_jax(model, params):
         from estim.probe.jax import large
 
@@ -195,7 +196,14 @@ def sensitivity(
         probed, sigma, symmetry=symmetry, repeats=repeats, repeat_correlation=repeat_correlation,
         smallest_change=smallest_change, rtol=rtol, atol=atol, certified=certified,
     )  # fmt: skip
-    named = names_of_inputs(bank, int(found.inputs.max()) + 1) if inputs is None else ()
+    return _named(found, bank, inputs)
+
+
+def _named(found: "Sensitivity | ModelSensitivity", bank: Any, inputs: Any) -> "Sensitivity | ModelSensitivity":
+    """Return a record with the names that a bank has for its inputs, unless their numbers are given."""
+    if inputs is not None or not isinstance(found, Sensitivity):
+        return found
+    named = names_of_inputs(bank, int(found.inputs.max()) + 1)
     return replace(found, input_names=named) if named else found
 
 

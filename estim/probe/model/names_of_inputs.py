@@ -23,6 +23,8 @@ def names_of_inputs(bank: Any, count: int) -> tuple[str, ...]:
 
 def _plain(bank: Any) -> "np.ndarray[Any, Any] | None":
     """Return a bank of one number or one word an input as an array, (inputs,); None for any other."""
+    if hasattr(bank, "detach"):  # a tensor of torch
+        bank = bank.detach().cpu().tolist() if bank.ndim == 1 else None
     if not isinstance(bank, np.ndarray | list | tuple) and not hasattr(bank, "iloc"):
         return None
     try:

@@ -26,7 +26,7 @@ def read_bank(bank: Any, device: Any, dtype: Any) -> Bank:
 
     Parameters
     ----------
-    bank : Tensor, array, mapping or tuple of them, DataLoader, or Batches
+    bank : Tensor, array, mapping or tuple of them, list of words, DataLoader, or Batches
         The first axis is the inputs.
     device : torch.device
         The model's.
@@ -91,6 +91,8 @@ class _Prepare:
     def __call__(self, batch: Any) -> Any:
         if isinstance(batch, torch.Tensor):
             return self._tensor(batch)
+        if holds_words(batch):
+            return list(batch)
         if isinstance(batch, np.ndarray):
             if batch.dtype.kind not in "biufc":
                 msg = f"bank must hold numbers; got an array of {batch.dtype}"
@@ -117,6 +119,13 @@ class _Prepare:
             msg = f"bank must be on the device of the model, {self.device}; got {tensor.device}"
             raise ValueError(msg)
         return tensor.to(self.kind) if self.cast and tensor.is_floating_point() else tensor
+
+
+def holds_words(batch: Any) -> bool:
+    """Tell whether a batch is a list of words or sentences, which a reading can make tensors of."""
+    if isinstance(batch, np.ndarray):
+        return batch.ndim == 1 and batch.dtype.kind == "U"
+    return isinstance(batch, list | tuple) and len(batch) > 0 and all(isinstance(word, str) for word in batch)
 
 
 def mapped(batch: Any, function: Callable[[torch.Tensor], Any]) -> Any:

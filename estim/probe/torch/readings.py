@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.torch.bank import length, mapped, sliced
+from estim.probe.torch.bank import holds_words, length, mapped, sliced
 from estim.probe.torch.parameters import Trainable
 from estim.probe.torch.untouched import Snapshot
 
@@ -95,6 +95,8 @@ class Subject:
                 f"; a tuple or list of {len(batch)} is given as {len(batch)} arguments: readings=lambda model, inputs: "
                 "... takes another way, and estim.Batches(lambda: batches) a list of batches"
             )
+        if holds_words(batch) and self.function is None:
+            said += "; readings=lambda model, words: ... says how words are read"
         count = length(batch)
         if count is None or not 2 <= count <= _TRIED:
             return said

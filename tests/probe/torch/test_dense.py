@@ -222,3 +222,29 @@ def test_nan_readings_are_refused_or_left_out():
     found = estim.sensitivity(module, bank, 0.1, nan_policy="omit")
     assert found.readings == 10
     assert "2 of 12 readings are not finite and were left out" in found.notes
+
+
+def letters(words):
+    return torch.tensor([[ord(letter) - 96 for letter in word] for word in words]).double()
+
+
+def of_letters(module, words):
+    """Return a module's readings of words, read letter by letter."""
+    return module(letters(words))
+
+
+def test_inputs_are_called_what_the_bank_calls_them():
+    module, words = perceptron((3, 4, 2)), ["one", "two", "six", "ten"]
+    numbers = torch.tensor([0.25, 1.5, 3.0], dtype=torch.float64)
+    plain = estim.sensitivity(module, letters(words), 0.1)
+    for bank in (words, tuple(words), np.array(words)):
+        found = estim.sensitivity(module, bank, 0.1, readings=of_letters)
+        assert found.by_input().index.tolist() == words
+        np.testing.assert_allclose(found.singular_values, plain.singular_values, rtol=1e-9, atol=1e-12)
+    batches = estim.Batches(lambda: [words[:3], words[3:]])
+    np.testing.assert_allclose(
+        estim.sensitivity(module, batches, 0.1, readings=of_letters).singular_values, plain.singular_values, atol=1e-12
+    )
+    found = estim.sensitivity(perceptron((1, 4, 2)), numbers, 0.1, readings=lambda m, x: m(x[:, None]))
+    assert found.by_input().index.tolist() == ["0.25", "1.5", "3"]
+    assert plain.by_input().index.tolist() == [0, 1, 2, 3]

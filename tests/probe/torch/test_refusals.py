@@ -128,7 +128,12 @@ def test_parameters_over_shared_memory_are_refused():
         (inputs(6, 3).to("meta"), ValueError, r"^bank must be on the device of the model, cpu; got meta$"),
         (inputs(0, 3), ValueError, r"^bank must hold at least one input; got shape \(0, 3\)$"),
         ("words", TypeError, r"^bank must be a tensor, a dict or tuple of tensors, .*; got str$"),
-        (["a", "b"], TypeError, r"got list: batches = list"),
+        ([["a"], ["b"]], TypeError, r"got list: batches = list"),
+        (
+            ["a", "b"],
+            ValueError,
+            r"not list.* for this bank; readings=lambda model, words: ... says how words are read$",
+        ),
         (
             torch.utils.data.DataLoader(list(inputs(6, 3)), batch_size=2, shuffle=True),
             ValueError,
@@ -147,7 +152,7 @@ def test_parameters_over_shared_memory_are_refused():
         ),
         (inputs(6, 3, dtype=torch.float32), ValueError, r"^the model raised RuntimeError\(.*dtype"),
     ],
-    ids=["device", "empty", "words", "list", "shuffled", "no batch", "objects", "tuple", "dtype"],
+    ids=["device", "empty", "words", "list", "list of words", "shuffled", "no batch", "objects", "tuple", "dtype"],
 )
 def test_banks_that_do_not_fit_are_refused(bank, error, match):
     refused(perceptron(), bank, error, match)
