@@ -57,7 +57,7 @@ def differentiated(function: Function, bank: Any, leaves: Sequence[Any], forward
     lost: Differentiated | None = None
     for way in (_by_rows, _by_columns) if rowwise else (_by_columns, _by_rows):
         step = _step(function, way)
-        take = way(partial(step, bank), leaves, rows)
+        take = _ending(function, bank, way(partial(step, bank), leaves, rows))
         try:
             found = Differentiated(take, take(leaves), (*step.notes, *([_OTHER] if errors else [])))
         except Exception as error:
@@ -73,6 +73,16 @@ def differentiated(function: Function, bank: Any, leaves: Sequence[Any], forward
         return lost
     # The cheaper way, step by step, is what a user would have tried.
     raise ValueError(explained(errors[0])) from errors[0]
+
+
+def _ending(function: Function, bank: Any, take: Take) -> Take:
+    """Return what takes the Jacobian where loops of the function end."""
+
+    def checked(leaves: list[Any]) -> Array:
+        function.require_end(leaves, bank)
+        return take(leaves)
+
+    return checked
 
 
 def _step(function: Function, way: Callable[..., Take]) -> FirstOf:

@@ -49,6 +49,7 @@ class Products:
         ValueError
             When JAX cannot differentiate the function backwards, or its derivatives are not finite.
         """
+        self.function.require_end(leaves, piece.bank)
 
         def product(seed: Array) -> Array:
             try:
@@ -61,6 +62,7 @@ class Products:
 
     def forth(self, leaves: Sequence[Any], piece: Piece, vector: Array) -> Array:
         """Return J v, one for each reading of a piece; raises ValueError when JAX cannot."""
+        self.function.require_end(leaves, piece.bank)
         stops = np.cumsum([leaf.size for leaf in leaves])[:-1]
         tangents = [
             jnp.asarray(part.reshape(leaf.shape), dtype=leaf.dtype)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from estim.probe.jax.loops import Ends
 from estim.probe.jax.parameters import Tree
 from estim.probe.jax.precision import precision, rounding
 from estim.probe.model.readings import leaves_of
@@ -49,8 +50,22 @@ class Function:
         pairs = zip(self.tree.names, self.tree.leaves, strict=True)
         return [jnp.asarray(params[name], dtype=leaf.dtype) for name, leaf in pairs]
 
+    @property
+    def ends(self) -> Ends:
+        """What tells whether its loops end."""
+        found: Ends = self.once("ends", lambda: Ends(self.flat))
+        return found
+
+    def require_end(self, leaves: Sequence[Any], bank: Any) -> None:
+        """Refuse leaves, other than its own, at which a loop goes on and on; raises ValueError."""
+        own = self.tree.leaves
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        if not traced and any(a is not b for a, b in zip(leaves, own, strict=True)) and self.ends.limited(own, bank):
+            self.ends.require(leaves, bank)
+
     def called(self, leaves: Sequence[Any], bank: Any) -> Any:
         """Call the function; raises ValueError with a sentence for what JAX itself says."""
+        self.require_end(leaves, bank)
         try:
             return _nested(self.function(self.tree.rebuild(leaves), bank))
         except _OF_JAX as error:
@@ -58,6 +73,7 @@ class Function:
 
     def flat(self, leaves: Sequence[Any], bank: Any) -> Any:
         """Return the readings as one vector, (M,), complex ones as real parts, then imaginary ones; can be traced."""
+        self.require_end(leaves, bank)
         output = _nested(self.function(self.tree.rebuild(leaves), bank))
         parts = [jnp.ravel(jnp.asarray(leaf)) for leaf in leaves_of(output)]
         whole = parts[0] if len(parts) == 1 else jnp.concatenate(parts)

@@ -8,6 +8,8 @@ import numpy as np
 
 from estim.probe.derivatives.rounding import EPS
 from estim.probe.jax.jacobian import in_double
+from estim.probe.jax.loops import Ends
+from estim.probe.jax.parameters import Tree
 from estim.probe.jax.precision import precision, raised, rounding
 from estim.probe.jax.readings import Function
 
@@ -20,6 +22,14 @@ class _WithRaised:
         return self.function(params, raised(bank))
 
 
+def _made(function: Function, tree: Tree, bank: Any) -> Function:
+    twin = replace(function, function=_WithRaised(function.function), tree=tree, made={})
+    with precision(function.tree.double):
+        limit = function.ends.limited(function.tree.leaves, bank)
+    twin.made["ends"] = Ends(twin.flat, limit)
+    return twin
+
+
 def in_float64(function: Function, bank: Any) -> Function:
     """Return the function in float64, for what computes in it, where it follows; else itself.
 
@@ -27,9 +37,9 @@ def in_float64(function: Function, bank: Any) -> Function:
     """
     with precision(True):
         tree = replace(function.tree, leaves=raised(function.tree.leaves), double=True)
-        make = lambda: replace(function, function=_WithRaised(function.function), tree=tree, made={})  # noqa: E731
-        twin: Function = function.once("in float64", make)
+        twin: Function = function.once("in float64", lambda: _made(function, tree, bank))
         try:
+            twin.ends.require(tree.leaves, bank)
             readings = twin.flat(list(tree.leaves), bank)
         except Exception:  # the function need not be made for it
             return function

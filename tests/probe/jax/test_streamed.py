@@ -197,7 +197,8 @@ def test_no_batch_is_read_once_more_to_count_its_readings(double, monkeypatch, b
     called = []
 
     def counted(params, bank):
-        called.append(len(bank))
+        if not isinstance(params["first"]["bias"], jax.core.Tracer):
+            called.append(len(bank))
         return PERCEPTRON(params, bank)
 
     bank = inputs(60)
