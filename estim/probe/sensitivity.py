@@ -63,8 +63,8 @@ def sensitivity(
         parameter, differences 20 to 40 times, up to 400 for awkward ones.
     bank : any
         What the model takes, passed whole; `Batches` for one too large to hold. None for a statsmodels result: its
-        own data. For a torch module a tensor, a dict of tensors (as of a tokenizer), a tuple of them, a DataLoader, or
-        `Batches`; their first axis is the inputs.
+        own data. For a torch module a tensor, a dict of tensors (as of a tokenizer), a tuple of them, a list of
+        words with `readings`, a DataLoader, or `Batches`; their first axis is the inputs.
     sigma : float, array_like of shape (readings,) or (readings, readings), or scipy.stats.Covariance
         Noise of the readings: one standard deviation, one for each reading (zero is legal), or a covariance.
     params : array_like, or nested dict and list of them
