@@ -175,9 +175,10 @@ def sensitivity(
             "smallest_change": smallest_change, "rtol": rtol, "atol": atol,
         }  # fmt: skip
         if large.is_large(params):
-            return large.sensitivity_of_large(model, bank, sigma, params, of_jax, **given)
+            return _named(large.sensitivity_of_large(model, bank, sigma, params, of_jax, **given), bank, inputs)
         if outputs := large.outputs_of_long(model, bank, params):
-            return large.sensitivity_of_long(model, bank, sigma, params, of_jax, outputs=outputs, **given)
+            long = large.sensitivity_of_long(model, bank, sigma, params, of_jax, outputs=outputs, **given)
+            return _named(long, bank, inputs)
         keep = 0
     require_left_out(readings=readings, dtype=dtype, keep=keep or None)
     if digits is not None:
@@ -201,9 +202,10 @@ def sensitivity(
 
 def _named(found: "Sensitivity | ModelSensitivity", bank: Any, inputs: Any) -> "Sensitivity | ModelSensitivity":
     """Return a record with the names that a bank has for its inputs, unless their numbers are given."""
-    if inputs is not None or not isinstance(found, Sensitivity):
+    if inputs is not None:
         return found
-    named = names_of_inputs(bank, int(found.inputs.max()) + 1)
+    count = int(found.inputs.max()) + 1 if isinstance(found, Sensitivity) else len(found.input_share)
+    named = names_of_inputs(bank, count)
     return replace(found, input_names=named) if named else found
 
 

@@ -76,7 +76,7 @@ def input_frame(result: "Sensitivity") -> "DataFrame":
     from pandas import DataFrame, Index, RangeIndex
 
     share = result.input_share[:, : result.resolved]
-    named = getattr(result, "input_names", ()) or range(len(share))
+    named = result.input_names or range(len(share))
     rows, columns = Index(named, name="input"), RangeIndex(1, share.shape[1] + 1, name="direction")
     return DataFrame(share, index=rows, columns=columns)
 

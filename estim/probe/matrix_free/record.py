@@ -101,6 +101,8 @@ class ModelSensitivity(Record):
     """What a reader must know before believing a row."""
     rest: Rest | None = None
     """What is known of the directions that were not looked for; None where all were."""
+    input_names: tuple[str, ...] = ()
+    """(inputs,) what the bank calls them, where it does; else they are numbered."""
 
     def __post_init__(self) -> None:
         """Make enumeration members of the status words that JSON holds, and a record of the rest."""

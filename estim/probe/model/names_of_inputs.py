@@ -25,7 +25,7 @@ def _plain(bank: Any) -> "np.ndarray[Any, Any] | None":
     """Return a bank of one number or one word an input as an array, (inputs,); None for any other."""
     if hasattr(bank, "detach"):  # a tensor of torch
         bank = bank.detach().cpu().tolist() if bank.ndim == 1 else None
-    if not isinstance(bank, np.ndarray | list | tuple) and not hasattr(bank, "iloc"):
+    if not isinstance(bank, list | tuple) and not hasattr(bank, "__array__"):  # arrays of JAX, columns of pandas
         return None
     try:
         values = np.asarray(bank)

@@ -240,3 +240,11 @@ def test_a_million_parameters_are_never_held_times_the_readings(monkeypatch):
     np.testing.assert_allclose(found.singular_values, truth, rtol=1e-5)
     assert found.parameters == 453_000
     assert found.resolved == 20
+
+
+def test_inputs_are_called_what_the_bank_calls_them(monkeypatch, double):
+    times = jnp.array([0.5, 1.0, 2.0])
+    params = {"rate": jnp.array([0.3, 0.7])}
+    found = both(monkeypatch, lambda p, t: jnp.exp(-t[:, None] * p["rate"]), times, 0.1, params)
+    for record in found:
+        assert record.by_input().index.tolist() == ["0.5", "1", "2"]

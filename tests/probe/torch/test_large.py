@@ -406,6 +406,15 @@ def test_readings_can_be_told_which_input_they_belong_to(monkeypatch, dense):
         estim.sensitivity(module, bank, 0.1, inputs=[0, 1])
 
 
+def test_inputs_are_called_what_the_bank_calls_them(large):
+    numbers = torch.tensor([0.25, 1.5, 3.0], dtype=torch.float64)
+    found = estim.sensitivity(perceptron((1, 4, 2)), numbers, 0.1, readings=lambda m, x: m(x[:, None]))
+    assert isinstance(found, ModelSensitivity)
+    assert found.by_input().index.tolist() == ["0.25", "1.5", "3"]
+    assert ModelSensitivity.from_json(found.to_json()).input_names == ("0.25", "1.5", "3")
+    assert estim.sensitivity(perceptron(), inputs(4, 3), 0.1).by_input().index.tolist() == [0, 1, 2, 3]
+
+
 def test_gradients_that_a_hook_changes_are_refused(large, monkeypatch):
     monkeypatch.setattr(module_sensitivity, "require_derivative", lambda subject, part: None)
 
