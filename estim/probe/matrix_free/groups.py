@@ -1,12 +1,12 @@
 """Groups of whole tensors of parameters, as a user gives them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
 def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the group of each tensor; raises ValueError when `groups` does not fit.
+    """Return the group of each tensor; raises TypeError or ValueError when `groups` does not fit.
 
     Parameters
     ----------
@@ -17,7 +17,8 @@ def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
         Of the tensors.
     """
     if isinstance(groups, Mapping):
-        return named(tuple(_home(name, groups) for name in names))
+        members = {group: _members(group, given) for group, given in groups.items()}
+        return named(tuple(_home(name, members) for name in names))
     if isinstance(groups, Sequence) and not isinstance(groups, str) and len(groups) == len(names):
         return named(tuple(str(group) for group in groups))
     got = len(groups) if hasattr(groups, "__len__") and not isinstance(groups, str) else repr(groups)
@@ -49,11 +50,19 @@ def norms_of_groups(groups: Sequence[str], norms: Sequence[float]) -> dict[str, 
     return found
 
 
-def _home(name: str, groups: Mapping[Any, Any]) -> str:
+def _members(group: Any, given: Any) -> Sequence[str]:
+    listed = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if not all(isinstance(member, str) for member in listed):
+        msg = f"groups must map each group to a name of tensors, or several; got {given!r:.60} for {group!r:.60}"
+        raise TypeError(msg)
+    return listed
+
+
+def _home(name: str, groups: Mapping[Any, Sequence[str]]) -> str:
     homes = [
         str(group)
         for group, members in groups.items()
-        for member in ([members] if isinstance(members, str) else members)
+        for member in members
         if name == member or name.startswith((f"{member}.", f"{member}["))
     ]
     if len(homes) != 1:

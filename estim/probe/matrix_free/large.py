@@ -25,6 +25,7 @@ from estim.probe.matrix_free.spectrum import (
     spectrum_of,
     whitened,
 )
+from estim.probe.verdict.any_change import AnyChange
 
 Array = npt.NDArray[np.float64]
 
@@ -103,8 +104,19 @@ def require_large(names: Any, symmetry: Any, atol: Any, rtol: Any, smallest_chan
     if rtol is not None and not 0.0 <= real_number(rtol, "rtol") < np.inf:
         msg = f"rtol must be finite and not negative; got {rtol!r}"
         raise ValueError(msg)
-    if smallest_change is not None and (np.ndim(smallest_change) or not 0.0 < float(smallest_change) < np.inf):
-        msg = f"smallest_change must be one positive number for a model this large; got {smallest_change!r:.80}"
+    if smallest_change is not None:
+        _require_size(smallest_change)
+
+
+def _require_size(smallest_change: Any) -> None:
+    msg = f"smallest_change must be one positive number for a model this large; got {smallest_change!r:.80}"
+    if isinstance(smallest_change, AnyChange):
+        msg += ", which the record's judge takes"
+    try:
+        number = np.nan if np.ndim(smallest_change) else real_number(smallest_change, "smallest_change")
+    except TypeError as error:
+        raise TypeError(msg) from error
+    if not 0.0 < number < np.inf:
         raise ValueError(msg)
 
 

@@ -52,7 +52,11 @@ def _any_change(found: "ModelSensitivity", smallest: Any) -> AnyChange:
             )
             raise ValueError(msg)
     if isinstance(smallest, Real):
-        smallest = AnyChange(real_number(smallest, "smallest_change"), relative=False)
+        size = real_number(smallest, "smallest_change")
+        if not 0.0 < size < math.inf:
+            msg = f"smallest_change must be positive and finite; got {size!r}"
+            raise ValueError(msg)
+        smallest = AnyChange(size, relative=False)
     if not isinstance(smallest, AnyChange):
         msg = (
             "smallest_change must be a number or an AnyChange for a model this large; for one change pass "

@@ -52,9 +52,9 @@ def _detectable(result: "ModelSensitivity") -> list[tuple[str, str]]:
         return [(RANDOM[0], "none of any group alone")]
     most = "at most " if result.rest else ""
     first, last = shown[sizes[shown].argmin()], shown[sizes[shown].argmax()]
-    found = [(RANDOM[0], f"first of {result.group_names[first]}, from {most}{100.0 * sizes[first]:.3g} %")]
+    found = [(RANDOM[0], f"from {most}{100.0 * sizes[first]:.3g} % of {result.group_names[first]} (first)")]
     if last != first:
-        found.append((RANDOM[1], f"last of {result.group_names[last]}, from {most}{100.0 * sizes[last]:.3g} %"))
+        found.append((RANDOM[1], f"from {most}{100.0 * sizes[last]:.3g} % of {result.group_names[last]} (last)"))
     if never:
         found.append((RANDOM[1], f"none of any size of {never} of the {len(sizes)} groups"))
     return found

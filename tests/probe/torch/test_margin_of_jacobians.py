@@ -50,7 +50,7 @@ def test_what_the_whole_does_not_resolve_is_no_power_against_a_weak_group(monkey
     assert verdict.outcome == "blind"
     assert verdict.power == pytest.approx(verdict.level)
     facts = str(found.summary())
-    assert "first of part0, from" in facts
+    assert "% of part0 (first)" in facts
     assert "none of any size of 1 of the 2 groups" in facts
 
 
@@ -149,3 +149,24 @@ def test_a_page_of_nothing_seen_is_written_without_a_warning(monkeypatch, tmp_pa
     found = of_jacobian(monkeypatch, np.zeros((5, 3)))
     found.report(tmp_path / "page.html")
     assert "none of any group alone" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("size", [0.0, -1.0, np.inf])
+def test_sizes_that_are_none_are_refused_by_the_name_of_their_argument(monkeypatch, size):
+    jacobian = np.random.default_rng(0).standard_normal((5, 3))
+    with pytest.raises(ValueError, match=rf"^smallest_change must be positive and finite; got {size}$"):
+        of_jacobian(monkeypatch, jacobian).judge(np.zeros(5), smallest_change=size)
+    with pytest.raises(ValueError, match=r"^smallest_change must be one positive number for a model this large; got"):
+        of_jacobian(monkeypatch, jacobian, smallest_change=size)
+
+
+@pytest.mark.parametrize("change", [estim.AnyChange(0.1), "a", True, 1j, {"part0": 0.1}])
+def test_a_smallest_change_of_the_record_is_a_number(monkeypatch, change):
+    with pytest.raises(TypeError, match=r"^smallest_change must be one positive number for a model this large; got"):
+        of_jacobian(monkeypatch, np.random.default_rng(0).standard_normal((5, 3)), smallest_change=change)
+
+
+@pytest.mark.parametrize("members", [5, [5], None])
+def test_groups_of_what_are_no_names_are_refused(monkeypatch, members):
+    with pytest.raises(TypeError, match=r"^groups must map each group to a name of tensors, or several; got .* for"):
+        of_jacobian(monkeypatch, np.ones((5, 3)), groups={"one": members})
