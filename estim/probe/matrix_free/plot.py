@@ -56,8 +56,10 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
 
 
 def _draw_detectable(axes: Any, sizes: Any, at_most: bool) -> None:
-    """Mark, beside the bars of the groups, the sizes in per cent; none where random changes do not show at all."""
+    """Mark, beside the bars of the groups, the sizes in per cent; in words where random changes do not show at all."""
     shown = np.flatnonzero(np.isfinite(sizes))
+    for place in np.flatnonzero(np.isinf(sizes)):
+        axes.text(0.03, place, "at no size", transform=axes.get_yaxis_transform(), va="center", fontsize=7.0)
     axes.plot(sizes[shown], shown, "o", color=ORANGE)
     if len(shown) and sizes[shown].max() > _WIDE * sizes[shown].min():
         axes.set_xscale("log")

@@ -24,6 +24,10 @@ _GROUPS = (
     "a group by itself was not looked at: it sees at least so many, its best floor is at most that, its worst is not "
     "known (nan), its detectable change is at most that."
 )
+_FAR = (
+    "detectable changes of 1 or more, 100 % of a group's norm, are farther from the model than its derivatives tell: "
+    "smaller ones are not seen, and larger ones may or may not be."
+)
 _NOT_LOOKED_AT = "unresolved: hidden by the derivatives' own error, or not looked at."
 
 
@@ -78,6 +82,7 @@ def notes(result: "ModelSensitivity") -> list[str]:
         "detectable change: relative size from which random changes of a group, the others held, are detected 4 times "
         "out of 5 by the change test at level 0.05; inf where no size is known to be, nan where its parameters are "
         "zero.",
+        *((_FAR,) if (detectable_changes(result) >= 1.0).any() else ()),
         *(() if rest is None else (_GROUPS,)),
         f"spectrum: {result.path}.",
         *(text for status, text in helps.items() if result.counts[status]),
