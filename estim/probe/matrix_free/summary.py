@@ -72,7 +72,7 @@ def _floors(result: "ModelSensitivity", ends: list[float]) -> str:
 
 def notes(result: "ModelSensitivity") -> list[str]:
     """Return what a reader must know, definitions first."""
-    rest = result.rest
+    rest, sizes = result.rest, detectable_changes(result)
     helps = _HELPS if rest is None else {**_HELPS, Status.UNRESOLVED: _NOT_LOOKED_AT}
     unknown = () if rest is None else rest.said(float(np.square(result.singular_values).sum()), len(result.status))
     return [
@@ -82,7 +82,7 @@ def notes(result: "ModelSensitivity") -> list[str]:
         "detectable change: relative size from which random changes of a group, the others held, are detected 4 times "
         "out of 5 by the change test at level 0.05; inf where no size is known to be, nan where its parameters are "
         "zero.",
-        *((_FAR,) if (detectable_changes(result) >= 1.0).any() else ()),
+        *((_FAR,) if ((sizes >= 1.0) & np.isfinite(sizes)).any() else ()),
         *(() if rest is None else (_GROUPS,)),
         f"spectrum: {result.path}.",
         *(text for status, text in helps.items() if result.counts[status]),

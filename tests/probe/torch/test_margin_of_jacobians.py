@@ -49,7 +49,7 @@ def test_what_the_whole_does_not_resolve_is_no_power_against_a_weak_group(monkey
     verdict = found.judge(np.zeros(100), smallest_change=change, rng=0)
     assert verdict.outcome == "blind"
     assert verdict.power == pytest.approx(verdict.level)
-    facts = str(found.summary())
+    facts = " ".join(str(found.summary()).split())
     assert "farther from the model than its derivatives tell" in facts
     assert "% of part0 (first)" in facts
     assert "none of any size of 1 of the 2 groups" in facts
