@@ -87,12 +87,13 @@ class Found:
         """Return the singular values of all parameters in units of their groups' norms, and what these must exceed."""
         whole = self.grams[""]
         total, slack, error = np.zeros_like(whole.matrix), 0.0, 0.0
+        largest = max(norms.values()) or 1.0  # whose square may be no float
         for name, norm in norms.items():
-            total += norm**2 * self.grams[name].matrix
-            slack += norm**2 * self.grams[name].slack
+            total += (norm / largest) ** 2 * self.grams[name].matrix
+            slack += (norm / largest) ** 2 * self.grams[name].slack
             error = math.hypot(error, norm * self.errors[name])
         found = spectrum_of(replace(whole, matrix=total, slack=slack), vectors=False)
-        return found.values[: self.most[""]], max(error, found.smallest)
+        return largest * found.values[: self.most[""]], max(error, largest * found.smallest)
 
 
 def require_large(names: Any, symmetry: Any, atol: Any, rtol: Any, smallest_change: Any) -> None:

@@ -173,3 +173,14 @@ def test_a_smallest_change_of_the_record_is_a_number(monkeypatch, change):
 def test_groups_of_what_are_no_names_are_refused(monkeypatch, members):
     with pytest.raises(TypeError, match=r"^groups must map each group to a name of tensors, or several; got .* for"):
         of_jacobian(monkeypatch, np.ones((5, 3)), groups={"one": members})
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e153])
+def test_relative_changes_are_counted_whatever_the_parameters_units(monkeypatch, scale):
+    monkeypatch.setattr(module_sensitivity, "DENSE", 0)
+    jacobian = np.random.default_rng(0).standard_normal((12, 6))
+    bank = torch.as_tensor(jacobian / scale if scale < 1.0 else jacobian)
+    found = estim.sensitivity(Fixed(np.full(3, scale), np.full(3, scale)), bank, 1.0)
+    least = np.linalg.svd(jacobian, compute_uv=False)[-1] * np.sqrt(3.0) * max(scale, 1.0)
+    verdict = found.judge(np.zeros(12), smallest_change=estim.AnyChange(0.1))
+    assert verdict.smallest_shift == pytest.approx(0.1 * least, rel=1e-5)
