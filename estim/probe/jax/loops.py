@@ -135,21 +135,24 @@ class Ends:
     def limited(self, leaves: Sequence[Any], bank: Any) -> int:
         """Return the limit, found the first time at leaves where the function is known to end."""
         if self.limit is None:
-            found = self._has_loops(leaves, bank)
-            self.limit = max(LEAST, TIMES * self.count(leaves, bank, 2**31 - 1)) if found else 0
+            most = self._count(leaves, bank, 2**31 - 1) if self._has_loops(leaves, bank) else None
+            self.limit = 0 if most is None else max(LEAST, TIMES * most)
         return self.limit
 
-    def count(self, leaves: Sequence[Any], bank: Any, limit: int) -> int:
-        """Return n at some leaves, at most `limit`."""
+    def _count(self, leaves: Sequence[Any], bank: Any, limit: int) -> int | None:
+        """Return n at some leaves, at most `limit`; None where an operation has its loops in a way not known here."""
         if self.steps is None or self.steps[0] is not bank:
             flat = lambda given: self.flat(given, bank)  # noqa: E731
             count = jax.jit(lambda given, most: counted(jax.make_jaxpr(flat)(given), given, most)[1])
             self.steps = bank, count
-        return int(np.asarray(self.steps[1](list(leaves), _number(limit))))
+        try:
+            return int(np.asarray(self.steps[1](list(leaves), _number(limit))))
+        except Exception:  # which says nothing of the function: its own calls do
+            return None
 
     def require(self, leaves: Sequence[Any], bank: Any) -> None:
         """Refuse leaves at which a loop goes on to the limit; raises ValueError."""
-        if self.limit and self.count(leaves, bank, self.limit) >= self.limit:
+        if self.limit and (self._count(leaves, bank, self.limit) or 0) >= self.limit:
             msg = (
                 f"a loop of the model must end; it goes on after {self.limit} steps in other floats, or at other "
                 "parameters: its tolerance may be below their rounding; make it relative, or end it after some steps"

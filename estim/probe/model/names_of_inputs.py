@@ -29,6 +29,6 @@ def _plain(bank: Any) -> "np.ndarray[Any, Any] | None":
         return None
     try:
         values = np.asarray(bank)
-    except ValueError:  # ragged
+    except (TypeError, ValueError):  # ragged, or keys of random numbers
         return None
     return values if values.ndim == 1 and values.dtype.kind in "iufU" else None

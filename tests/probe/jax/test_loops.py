@@ -50,8 +50,8 @@ def test_steps_are_counted_wherever_a_loop_is(model, loops):
     assert ends.limited(leaves, bank) == (2**12 if loops else 0)
     if loops:
         count = steps(2.0 * BANK)
-        assert ends.count(leaves, bank, 1000) == count
-        assert ends.count(leaves, bank, count - 2) == count - 2
+        assert ends._count(leaves, bank, 1000) == count
+        assert ends._count(leaves, bank, count - 2) == count - 2
         np.testing.assert_array_equal(model(leaves, bank), model(leaves, bank))
 
 
