@@ -35,9 +35,14 @@ def generator(rng: Seed) -> np.random.Generator:
 
 
 def check_progress(progress: Any) -> None:
-    """Refuse what is neither True nor False, such as an array, whose truth is in doubt."""
-    if not isinstance(progress, bool | np.bool_):
-        msg = f"progress must be True or False; got {progress!r:.60}"
+    """Refuse what is neither True nor False."""
+    check_flag(progress, "progress")
+
+
+def check_flag(value: Any, argument: str) -> None:
+    """Refuse what is neither True nor False, such as a word, or an array, whose truth is in doubt."""
+    if not isinstance(value, bool | np.bool_):
+        msg = f"{argument} must be True or False; got {value!r:.60}"
         raise TypeError(msg)
 
 

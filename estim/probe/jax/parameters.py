@@ -164,6 +164,16 @@ def _leaf_groups(groups: Any, names: tuple[str, ...], paths: list[Any], size: in
     return tuple(name_of(path[:depth]) for path in paths)
 
 
+def require_groups_of_leaves(groups: Any, tree: Tree) -> None:
+    """Refuse a group for each parameter, where these are too many to have one of their own."""
+    if groups is not None and _for_each_entry(groups, len(tree.names), tree.size):
+        msg = (
+            f"groups must have one entry for each of the {len(tree.names)} leaves of a model this large; "
+            f"got {len(groups)}, one for each parameter"
+        )
+        raise ValueError(msg)
+
+
 def _layer(path: Any) -> Any:
     """Return a path without its last key; what a variable of Flax wraps is its `value`."""
     wrapped = len(path) > 1 and getattr(path[-1], "name", None) == "value"

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import real_number
 from estim.probe.matrix_free.shifts import length_along, read_shift
-from estim.probe.verdict.any_change import AnyChange
+from estim.probe.verdict.any_change import AnyChange, any_of_size
 from estim.probe.verdict.margin import Margin
 from estim.probe.verdict.moved import DIRECTIONS
 
@@ -52,11 +51,7 @@ def _any_change(found: "ModelSensitivity", smallest: Any) -> AnyChange:
             )
             raise ValueError(msg)
     if isinstance(smallest, Real):
-        size = real_number(smallest, "smallest_change")
-        if not 0.0 < size < math.inf:
-            msg = f"smallest_change must be positive and finite; got {size!r}"
-            raise ValueError(msg)
-        smallest = AnyChange(size, relative=False)
+        smallest = any_of_size(smallest)
     if not isinstance(smallest, AnyChange):
         msg = (
             "smallest_change must be a number or an AnyChange for a model this large; for one change pass "

@@ -231,6 +231,6 @@ def _factor_size(use: Any, tensor: Any, inputs: int) -> float:
     """Return the bytes of a factor for each reading."""
     if use.kind in ("sum", "product"):
         return float(tensor.numel() * tensor.element_size())
-    rows = use.x.numel() if use.kind == "embedding" else use.x.numel() // use.x.shape[-1]
+    rows = use.x.numel() if use.kind == "embedding" else use.x.numel() // max(1, use.x.shape[-1])
     width = tensor.shape[0] if use.kind == "linear" else tensor.shape[1]
     return float(rows / inputs * width * tensor.element_size())

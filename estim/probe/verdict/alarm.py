@@ -23,7 +23,7 @@ from estim.probe.verdict.statistic import (
     unwhitening,
 )
 from estim.probe.verdict.words import advice_for_the_unseen
-from estim.streams import Seed, generator
+from estim.streams import Seed, check_flag, generator
 
 if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
@@ -66,6 +66,7 @@ def judge_by_statistic(
         msg = "threshold needs the statistic that it is for; got statistic=None"
         raise ValueError(msg)
     check_power(power, confidence_level)
+    check_flag(absolute_sigma, "absolute_sigma")
     draw = generator(rng)
     chosen = read_statistic(found, statistic)
     if threshold is None:

@@ -74,6 +74,15 @@ class AnyChange:
         return f"{kind} {size} of {self.group or 'the parameters'}"
 
 
+def any_of_size(smallest_change: Any) -> AnyChange:
+    """Return any change of a size in the parameters' units, given as a number; its errors name the rule."""
+    size = real_number(smallest_change, "smallest_change")
+    if not 0.0 < size < math.inf:
+        msg = f"smallest_change must be positive and finite; got {size!r}"
+        raise ValueError(msg)
+    return AnyChange(size, relative=False)
+
+
 def size_notes(smallest: Any) -> tuple[str, ...]:
     """Say what a relative size of 1 or more means: it may be a percentage typed for a fraction, and may be meant."""
     if not (isinstance(smallest, AnyChange) and smallest.relative and smallest.size >= 1.0):

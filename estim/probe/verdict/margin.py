@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import real_number
 from estim.probe.directions.noise import norms_of
-from estim.probe.verdict.any_change import AnyChange
+from estim.probe.verdict.any_change import AnyChange, any_of_size
 from estim.probe.verdict.hardest import coordinates, least, modulo
 from estim.probe.verdict.hidden import INSIDE, free_of_gauge, of_equal_effect, phrases, rows_of, unseen_of
 from estim.probe.verdict.moved import (
@@ -91,7 +90,7 @@ def margin_of(found: "Sensitivity", smallest: Any, rng: np.random.Generator) -> 
             return _of_set(found, text, 1.0, 1.0 / found.smallest_change, None)
         smallest = float(found.smallest_change[0])
     if isinstance(smallest, Real):
-        smallest = AnyChange(real_number(smallest, "smallest_change"), relative=False)
+        smallest = any_of_size(smallest)
     if isinstance(smallest, AnyChange):
         norm = _norm(found, smallest)
         drawn = rng if smallest.case == "typical" else None

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.planning import Repeats
+from estim.streams import check_flag
 
 if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
@@ -62,6 +63,7 @@ def observe(found: "Sensitivity", observed: Any, baseline: str, absolute_sigma: 
     if baseline not in ("known", "noisy"):
         msg = f"baseline must be 'known' or 'noisy'; got {baseline!r}"
         raise ValueError(msg)
+    check_flag(absolute_sigma, "absolute_sigma")
     sides = shift_or_pair(found, observed)
     before, after = sides[0], sides[-1]
     if len(sides) == 1:

@@ -38,7 +38,7 @@ def plot_verdict(result: "Verdict") -> "Figure":
 
 def _draw_distributions(axes: Any, result: "Verdict") -> None:
     """Draw lengths of the shift, not their squares: the densities are then alike in width."""
-    axes.set_title(f"{result.outcome.name}: {_wrapped(result.change)}", loc="left", fontsize=11.0)
+    axes.set_title(f"{result.outcome.name}: {_wrapped(result.change)}", loc="left", fontsize=11.0, parse_math=False)
     why = _not_drawn(result)
     if why:
         axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color=GREY)

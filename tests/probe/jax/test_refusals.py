@@ -202,6 +202,7 @@ def test_what_needs_single_parameters_is_refused_for_a_large_function(monkeypatc
     monkeypatch.setattr(large, "DENSE", 0)
     refused(line, r"names must be left out: the model is too large for single parameters", names=["x", "y", "z"])
     refused(line, r"smallest_change must be one positive number for a model this large", smallest_change=[1.0, 1.0])
+    refused(line, r"groups must have one entry for each of the 2 leaves of a model this large; got 3", groups=[*"xyz"])
     refused(line, r"keep must be a whole number, at least 0; got -1", keep=-1)
     refused(line, r"rtol must be finite and not negative; got -0.1", rtol=-0.1)
     refused(line, r"rtol must be a real number; got 'a'", TypeError, rtol="a")

@@ -36,6 +36,15 @@ def test_every_kind_of_verdict_is_drawn(found, options, tmp_path):
     assert len(figure.axes) == 2
 
 
+def test_names_are_drawn_as_they_are(tmp_path):
+    name = r"$\q$"  # no formula that matplotlib knows
+    found = Sensitivity.from_jacobian(np.eye(2), 0.5, parameters=[1.0, 2.0], groups=[name, "b"])
+    verdict = found.judge(np.zeros(2), smallest_change=AnyChange(0.5, group=name))
+    verdict.plot().savefig(tmp_path / "verdict.png")
+    verdict.report(tmp_path / "verdict.html")
+    found.plot().savefig(tmp_path / "found.png")
+
+
 def test_blind_and_estimated_verdicts_are_drawn(tmp_path):
     rng = np.random.default_rng(0)
     found = Sensitivity.from_jacobian([[1.0, 1.0], [2.0, 2.0]], 0.1)

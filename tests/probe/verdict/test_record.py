@@ -429,7 +429,8 @@ class TestRecord:
         ({"smallest_change": None}, "smallest_change must be given"),
         ({"smallest_change": [1.0]}, "smallest_change must have one entry for each of the 4 parameters"),
         ({"smallest_change": np.zeros(4)}, "smallest_change must change something"),
-        ({"smallest_change": -1.0}, "size must be positive and finite; got -1.0"),
+        ({"smallest_change": -1.0}, "^smallest_change must be positive and finite; got -1.0"),
+        ({"smallest_change": 0}, "^smallest_change must be positive and finite; got 0.0"),
         ({"smallest_change": AnyChange(0.1, group="z")}, "group must be one of all"),
         ({"smallest_change": ([1.0], [1.0, 2.0])}, "two sets of parameters, must be alike; got 1 and 2"),
         ({"baseline": "exact"}, "baseline must be 'known' or 'noisy'; got 'exact'"),
@@ -442,6 +443,12 @@ class TestRecord:
 def test_bad_arguments_are_refused(linear, options, message):
     with pytest.raises(ValueError, match=message):
         linear.judge(np.zeros(12), **{"smallest_change": 1.0, **options})
+
+
+@pytest.mark.parametrize("rule", [{}, {"statistic": np.ones(12), "threshold": 1.0}])
+def test_words_are_not_taken_for_true(linear, rule):
+    with pytest.raises(TypeError, match=r"^absolute_sigma must be True or False; got 'no'$"):
+        linear.judge(np.zeros(12), smallest_change=[1.0, 0.0, 0.0, 0.0], absolute_sigma="no", **rule)
 
 
 @pytest.mark.parametrize(
