@@ -16,12 +16,10 @@ from estim.probe.jax.precision import SINGLE, precision, word
 from estim.probe.jax.products import INPUTS, Products
 from estim.probe.jax.readings import Function
 from estim.probe.jax.twin import in_float64
-from estim.probe.matrix_free.slopes import AWAY, CLOSE, require_slopes, sizes_of_steps, weights_of
+from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
 
 Array = npt.NDArray[np.float64]
 
-#: Part of a slope up to which it is agreed with in float64.
-_CLOSE = 2e-3
 _LIBRARY = "JAX (a stop_gradient, a custom_vjp, or a rounding that derivatives pass through?)"
 
 
@@ -122,7 +120,7 @@ def hold(
             return () if enough else unknown
         require_slopes(
             at, start, terms.sum(axis=1), np.linalg.norm(terms, axis=1), eps=eps,
-            library=_LIBRARY, close=_CLOSE if eps <= EPS else CLOSE,
+            library=_LIBRARY,
         )  # fmt: skip
         return ()
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.derivatives.rounding import EPS
+
 Array = npt.NDArray[np.float64]
 
 #: Combinations of the readings.
@@ -18,8 +20,8 @@ COMBINATIONS = 2
 #: How far away, in sizes of the parameters, and the first step there; each is a quarter of the one before.
 AWAY = 2.0**-4
 _FIRST = 2.0**-6
-#: Part of a slope up to which it is agreed with in short floats, and part of that up to which two settle.
-CLOSE = 0.05
+# Part of a slope up to which it is agreed with in float64 and in short floats, and of that up to which two settle.
+_CLOSE, _CLOSE_IN_SHORT = 2e-3, 0.05
 _SETTLED = 0.2
 #: Roundings of the readings in one combination.
 _ROUNDING = 32.0
@@ -38,9 +40,8 @@ def weights_of(readings: int, combinations: int = COMBINATIONS) -> Array:
 
 
 def require_slopes(
-    at: Callable[[float], Array], start: Array, said: Array, typical: Array, *, eps: float, library: str,
-    close: float = CLOSE,
-) -> None:  # fmt: skip
+    at: Callable[[float], Array], start: Array, said: Array, typical: Array, *, eps: float, library: str
+) -> None:
     """Hold the slopes of combinations of some readings, from derivatives, against differences.
 
     Parameters
@@ -57,8 +58,6 @@ def require_slopes(
         Rounding of the readings.
     library : str
         Who took the derivatives, and what may be the cause, in brackets.
-    close : float
-        Part of a slope up to which it is agreed with.
 
     Raises
     ------
@@ -67,6 +66,7 @@ def require_slopes(
     """
     weights, size = weights_of(len(start)), float(np.abs(start).sum())
     step, last = _FIRST, np.full(len(said), np.nan)
+    close = _CLOSE if eps <= EPS else _CLOSE_IN_SHORT
     with np.errstate(all="ignore"):
         while step >= np.sqrt(eps):
             above, below = (weights @ (at(side * step) - start) for side in (1.0, -1.0))

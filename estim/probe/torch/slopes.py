@@ -8,13 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.derivatives.rounding import EPS
-from estim.probe.matrix_free.slopes import AWAY, CLOSE, require_slopes, sizes_of_steps, weights_of
+from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
 from estim.probe.torch.readings import Subject, explained, flat_array
 
 Array = npt.NDArray[np.float64]
-#: Part of a slope up to which it is agreed with in float64.
-_CLOSE = 2e-3
 _CAUSES = "a detach, a backward of its own, a checkpoint with use_reentrant=True"
 #: Returns a fresh iterator over parts of a bank.
 Parts = Callable[[], Iterable[Any]]
@@ -47,7 +44,7 @@ def require_derivative(subject: Subject, parts: Parts) -> None:
         said, squares = _terms(subject, parts(), steps, weights_of(len(start)))
     eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
     require_slopes(
-        at, start, said, np.sqrt(squares), eps=eps, close=_close(eps),
+        at, start, said, np.sqrt(squares), eps=eps,
         library=f"torch ({_CAUSES}, a hook, or a rounding that gradients pass through? requires_grad_(False) leaves "
         "out what is detached on purpose)",
     )  # fmt: skip
@@ -79,14 +76,10 @@ def require_derivative_along(
     weights, eps = weights_of(len(start)), torch.finfo(next(iter(change.values())).dtype).eps
     require_slopes(
         lambda step: at({name: held[name] + step * unit * one for name, one in change.items()}), start,
-        unit * (weights @ said), np.full(len(weights), unit * float(np.linalg.norm(said))), eps=eps, close=_close(eps),
+        unit * (weights @ said), np.full(len(weights), unit * float(np.linalg.norm(said))), eps=eps,
         library=f"torch ({_CAUSES}, a rounding that derivatives pass through, or parameters that readings take from "
         "elsewhere than the module?)",
     )  # fmt: skip
-
-
-def _close(eps: float) -> float:
-    return _CLOSE if eps <= EPS else CLOSE
 
 
 def _norm(tensor: torch.Tensor) -> float:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,9 +25,7 @@ class _Readings(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         return self._subject[0].values(batch, where)
 
 
-def readings_with(
-    subject: Subject, weights: Mapping[str, torch.Tensor], batch: Any, where: str = ""
-) -> torch.Tensor:  # fmt: skip
+def readings_with(subject: Subject, weights: Mapping[str, torch.Tensor], batch: Any, where: str = "") -> torch.Tensor:
     """Return the readings of a batch with some parameters replaced, (inputs, readings of each)."""
     given = {f"inner.{name}": tensor for name, tensor in weights.items()}
     readings: torch.Tensor = torch.func.functional_call(_Readings(subject), given, (batch, where))
@@ -41,10 +40,8 @@ def forward_derivative(
     What torch raises where an operation has no forward derivative comes through.
     """
     with differentiable_attention():
-        start, tangents = dict(weights), dict(change)
-        found: torch.Tensor = torch.func.jvp(lambda given: readings_with(subject, given, batch), (start,), (tangents,))[
-            1
-        ]
+        at = partial(readings_with, subject, batch=batch)
+        found: torch.Tensor = torch.func.jvp(at, (dict(weights),), (dict(change),))[1]
     return found
 
 
