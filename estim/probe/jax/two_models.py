@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.along import absolute, noisy, whitened
+from estim.probe.along import noisy
 from estim.probe.derivatives.rounding import EPS, MOVED, error_by_moving
 from estim.probe.directions.noise import Whitening
 from estim.probe.jax.bank import read_parts
@@ -24,21 +25,20 @@ from estim.probe.model.calls import Calls
 from estim.probe.model.probe import as_callable
 from estim.probe.model.readings import complex_note
 from estim.probe.two_models.pair import (
+    DIRECTIONS,
     Pair,
     blocks_of,
-    relative_size,
     require_finite,
     third_margin,
+    typical_margin,
     whole_change,
     worst_margin,
 )
-from estim.probe.verdict.any_change import AnyChange
+from estim.probe.verdict.any_change import AnyChange, relative_size
 from estim.probe.verdict.margin import Margin
 
 Array = npt.NDArray[np.float64]
 
-#: Random directions drawn for a typical change: a Jacobian product each.
-DIRECTIONS = 16
 #: Times the error that was measured: it is one draw of rounding.
 _MARGIN = 2.0
 
@@ -64,6 +64,7 @@ def pair_of_large(model: Callable[..., Any], before: Any, after: Any, bank: Any,
     unknown = require_derivative(function, read.parts, eps)
     start = np.concatenate([part.readings for part in read.parts.known])[line.order]
     noise = noisy(sigma, len(start))
+    whole = partial(whole_change, noise=noise)
     ahead = line.holding(end, "after")
     changed, expected = ahead.at(end.leaves) - start, line.derivative(delta)
     require_finite(changed, "after")
@@ -72,16 +73,13 @@ def pair_of_large(model: Callable[..., Any], before: Any, after: Any, bank: Any,
         if isinstance(smallest, AnyChange):
             return _margin(line, smallest, noise, rng)
         other = read_other(tree, smallest, "smallest_change")
-        third = line.holding(other, "smallest_change").at(other.leaves) - start
-        require_finite(third, "smallest_change")
-        return third_margin(float(np.linalg.norm(whitened(noise, third))))
+        return third_margin(line.holding(other, "smallest_change").at(other.leaves) - start, whole)
 
     return Pair(
         expected=expected, changed=changed,
         error=_error(line, ahead, end.leaves, delta, (start, expected, changed), eps),
         partly=lambda t: ahead.partly(t * delta) - start if t < 1.0 else changed,
-        whiten=lambda change: whitened(noise, change), absolute=lambda bound: absolute(noise, bound),
-        project=lambda change: whole_change(whitened(noise, change)), margin=margin,
+        noise=noise, project=whole, margin=margin,
         delta=np.array([np.linalg.norm(delta), np.linalg.norm(vector_of_leaves(tree.leaves))]),
         parameters=int(np.count_nonzero(delta)),
         notes=(*tree.notes, *end.notes, *unknown, *([complex_note(len(start))] if read.complex else [])),
@@ -206,8 +204,7 @@ def _margin(line: _Line, smallest: AnyChange, noise: Whitening, rng: np.random.G
         return worst_margin(smallest, size, len(line.order))
     start = vector_of_leaves(line.leaves)
     changes = (_drawn(start, members, smallest, rng) for _ in range(DIRECTIONS))
-    shifts = [float(np.linalg.norm(whitened(noise, line.derivative(change)))) for change in changes]
-    return Margin(str(smallest), np.sort(shifts), None)
+    return typical_margin(smallest, map(line.derivative, changes), noise)
 
 
 def _members(tree: Tree, group: str | None) -> dict[str, list[slice]]:

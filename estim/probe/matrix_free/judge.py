@@ -1,17 +1,17 @@
 """The verdict on a shift of the readings of a model too large for single parameters."""
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from estim.probe.matrix_free.margin import margin_of_model
 from estim.probe.matrix_free.shifts import read_shift
 from estim.probe.record import Sensitivity
 from estim.probe.verdict.any_change import size_notes
 from estim.probe.verdict.judge import check_power, decide, project
-from estim.probe.verdict.observed import noise_factor, observe
+from estim.probe.verdict.observed import noise_factor, observe, variance_of_mean
 from estim.probe.verdict.record import Verdict
+from estim.probe.verdict.statistic import unwhitening
 from estim.streams import Seed, generator
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def judge_by_rule(
         )
         raise ValueError(msg)
     shift = read_shift(found, smallest_shift, "smallest_shift")
-    once = found.repeats / (1.0 + (found.repeats - 1) * found.repeat_correlation)
-    back = np.linalg.pinv(found.whitening) if found.whitening.ndim == 2 else 1.0 / found.whitening
-    noise = once * (back @ back.T) if back.ndim == 2 else np.sqrt(once) * back
+    seen: Any = found  # the readings and their noise are what is asked of it
+    back = unwhitening(seen) / math.sqrt(variance_of_mean(seen, found.repeats))
+    noise = back @ back.T if back.ndim == 2 else back
     single = Sensitivity.from_jacobian(
         shift[:, None], noise, names=["smallest_shift"], repeats=found.repeats,
         repeat_correlation=found.repeat_correlation,

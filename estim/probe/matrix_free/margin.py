@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.matrix_free.shifts import length_along, read_shift
-from estim.probe.verdict.any_change import AnyChange, any_of_size
+from estim.probe.verdict.any_change import AnyChange, any_of_size, relative_size
 from estim.probe.verdict.margin import Margin
 from estim.probe.verdict.moved import DIRECTIONS
 
@@ -160,19 +160,13 @@ def _more(found: "ModelSensitivity") -> str:
 def _norm(found: "ModelSensitivity", group: str | None) -> float:
     if group is None:  # whose spectrum is per unit of the norms
         return 1.0
-    norm = float(found.group_norms[found.group_names.index(group)])
-    if norm == 0.0:
-        raise ValueError(_MEANS_NOTHING.format(group))
-    return norm
-
-
-_MEANS_NOTHING = "a relative change of {!r} means nothing: its parameters are zero; use relative=False"
+    return relative_size(group, float(found.group_norms[found.group_names.index(group)]))
 
 
 def _require_norms(found: "ModelSensitivity") -> None:
     for name, norm, size in zip(found.group_names, found.group_norms, found.group_table[:, 0], strict=True):
-        if norm == 0.0 and size:
-            raise ValueError(_MEANS_NOTHING.format(name))
+        if size:
+            relative_size(name, float(norm))
 
 
 def random_lengths(values: Array, dimension: int, rng: np.random.Generator) -> Array:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estim.plotting import BLACK, BLUE, GREY, ORANGE, count_along, new_figure, shorten
-from estim.probe.matrix_free.detectable import detectable_changes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +48,7 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
     below.barh(range(len(order)), shares[order], color=BLUE)
     below.set_yticks(range(len(order)), names, fontsize=7.0, parse_math=False)
     below.set(xlabel="share of the directions seen")
-    _draw_detectable(beside, 100.0 * detectable_changes(result)[order], result.rest is not None)
+    _draw_detectable(beside, 100.0 * result.detectable_changes[order], result.rest is not None)
     for axes in (above, below, beside):
         axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,6 +133,13 @@ class ModelSensitivity(Record):
     def resolved(self) -> int:
         """How many directions stand above the resolution: SEEN and WEAK."""
         return sum(status in (Status.SEEN, Status.WEAK) for status in self.status)
+
+    @cached_property
+    def detectable_changes(self) -> Array:
+        """(named groups,) the relative size from which random changes of a group are detected: see `by_group`."""
+        from estim.probe.matrix_free.detectable import detectable_changes
+
+        return detectable_changes(self)
 
     def rank(self, rtol: float = 1e-10) -> int:
         """Return how many singular values exceed `rtol` times the largest: a matter of threshold, not of proof.
@@ -292,12 +300,7 @@ class ModelSensitivity(Record):
         """
         from estim.probe.matrix_free.judge import judge_by_rule, judge_shift
 
-        wanted: dict[str, Any] = {
-            "baseline": baseline,
-            "confidence_level": confidence_level,
-            "power": power,
-            "rng": rng,
-        }
+        wanted: Any = {"baseline": baseline, "confidence_level": confidence_level, "power": power, "rng": rng}
         if statistic is not None or threshold is not None:
             return judge_by_rule(
                 self, observed_shift, smallest_change, smallest_shift, absolute_sigma=absolute_sigma,

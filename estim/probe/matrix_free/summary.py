@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estim.probe.matrix_free.detectable import detectable_changes
 from estim.probe.status import Status
 from estim.report import MOST_ROWS, summary_of
 
@@ -50,7 +49,7 @@ def facts(result: "ModelSensitivity") -> list[tuple[str, str]]:
 
 def _detectable(result: "ModelSensitivity") -> list[tuple[str, str]]:
     """Name the groups whose random changes show first and last, and tell how many show none."""
-    sizes = detectable_changes(result)
+    sizes = result.detectable_changes
     shown, never = np.flatnonzero(np.isfinite(sizes)), int(np.isinf(sizes).sum())
     if not len(shown):
         return [(RANDOM[0], "none of any group alone")]
@@ -72,7 +71,7 @@ def _floors(result: "ModelSensitivity", ends: list[float]) -> str:
 
 def notes(result: "ModelSensitivity") -> list[str]:
     """Return what a reader must know, definitions first."""
-    rest, sizes = result.rest, detectable_changes(result)
+    rest, sizes = result.rest, result.detectable_changes
     helps = _HELPS if rest is None else {**_HELPS, Status.UNRESOLVED: _NOT_LOOKED_AT}
     unknown = () if rest is None else rest.said(float(np.square(result.singular_values).sum()), len(result.status))
     return [
@@ -106,7 +105,7 @@ def groups_frame(result: "ModelSensitivity") -> "DataFrame":
     from estim.probe.summary import group_frame
 
     frame = group_frame(result)  # type: ignore[arg-type]  # which reads fields that both records have
-    return frame.assign(detectable_change=detectable_changes(result))
+    return frame.assign(detectable_change=result.detectable_changes)
 
 
 def directions_frame(result: "ModelSensitivity") -> "DataFrame":

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.along import absolute, noisy, whitened
-from estim.probe.derivatives.rounding import error_by_moving
+from estim.probe.along import noisy
+from estim.probe.derivatives.rounding import EPS, error_by_moving
 from estim.probe.directions.noise import Whitening
 from estim.probe.torch.bank import in_batches
 from estim.probe.torch.dense import moved_parameters
@@ -21,24 +22,22 @@ from estim.probe.torch.slopes import require_derivative_along
 from estim.probe.torch.state import weights_like
 from estim.probe.torch.untouched import untouched
 from estim.probe.two_models.pair import (
+    DIRECTIONS,
     Pair,
     blocks_of,
-    relative_size,
     require_finite,
     third_margin,
+    typical_margin,
     whole_change,
     worst_margin,
 )
-from estim.probe.verdict.any_change import AnyChange
+from estim.probe.verdict.any_change import AnyChange, relative_size
 from estim.probe.verdict.margin import Margin
 
 Array = npt.NDArray[np.float64]
 
-#: Random directions drawn for a typical change: a Jacobian product each.
-DIRECTIONS = 16
 #: Times the error that was measured: it is one draw of rounding.
 _MARGIN = 2.0
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @contextmanager
@@ -58,8 +57,7 @@ def compared_modules(
         yield Pair(
             expected=expected, changed=changed, error=error,
             partly=lambda t: line.readings(t) - start if t < 1.0 else changed,
-            whiten=lambda change: whitened(noise, change), absolute=lambda bound: absolute(noise, bound),
-            project=lambda change: whole_change(whitened(noise, change)),
+            noise=noise, project=partial(whole_change, noise=noise),
             margin=lambda smallest, rng: _margin(line, smallest, start, noise, groups, rng),
             delta=np.array([_norm(line.delta.values()), _norm(line.held.values())]),
             parameters=sum(int(torch.count_nonzero(change)) for change in line.delta.values()),
@@ -101,7 +99,7 @@ def _error(line: Line, asked: tuple[Any, Any, Any, Any], own: bool, found: tuple
             require_derivative_along(double.at, double.held, double.delta, first, ahead)
             moved = 0.0 if own else changed - (last - first)
             off = np.abs(expected - ahead) + np.abs(start - first if own else moved)
-            return np.asarray(_MARGIN * off + 2.0 * _EPS * np.abs(start))
+            return np.asarray(_MARGIN * off + 2.0 * EPS * np.abs(start))
     require_derivative_along(line.at, line.held, line.delta, start, expected)
     with moved_parameters(line.subject, 1.0):
         above = line.derivative(line.delta)
@@ -131,9 +129,7 @@ def _doubled(line: Line, asked: tuple[Any, Any, Any, Any]) -> Iterator[tuple[Lin
 def _margin(line: Line, smallest: Any, start: Array, noise: Whitening, groups: Any, rng: np.random.Generator) -> Margin:
     if not isinstance(smallest, AnyChange):
         third, _ = weights_like(line.subject.module, smallest, "smallest_change")
-        changed = line.at(third) - start
-        require_finite(changed, "smallest_change")
-        return third_margin(float(np.linalg.norm(whitened(noise, changed))))
+        return third_margin(line.at(third) - start, partial(whole_change, noise=noise))
     members = _members(line, smallest.group, groups)
     if smallest.case == "worst":
         size = sum(tensor.numel() for block in members.values() for _, tensor in block)
@@ -141,8 +137,7 @@ def _margin(line: Line, smallest: Any, start: Array, noise: Whitening, groups: A
     changes = [_drawn(members, smallest, rng) for _ in range(DIRECTIONS)]
     moved = [line.derivative(change) for change in changes]
     require_derivative_along(line.at, line.held, changes[0], start, moved[0])
-    shifts = [float(np.linalg.norm(whitened(noise, change))) for change in moved]
-    return Margin(str(smallest), np.sort(shifts), None)
+    return typical_margin(smallest, moved, noise)
 
 
 def _members(line: Line, group: str | None, groups: Any) -> dict[str, list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.along import compared
+from estim.probe.along import absolute, compared, whitened
 from estim.probe.model.kinds import is_torch_module, require_left_out
 from estim.probe.model.same_batches import same_batches
 from estim.probe.two_models.model_change import ModelChange
@@ -137,8 +137,8 @@ def judge_models(
 
 def _judged(pair: Pair, smallest: Any, repeats: Repeats, rng: np.random.Generator, **wanted: float) -> ModelChange:
     noise = math.sqrt(repeats.sides)
-    expected, actual = pair.whiten(pair.expected) / noise, pair.whiten(pair.changed) / noise
-    error = float(np.linalg.norm(pair.absolute(pair.error))) / noise
+    expected, actual = (whitened(pair.noise, part) / noise for part in (pair.expected, pair.changed))
+    error = float(np.linalg.norm(absolute(pair.noise, pair.error))) / noise
     line = compared(expected, actual, error)
     shift, predicted = (_scaled(pair.project(part), noise) for part in (pair.changed, pair.expected))
     if smallest is None:
@@ -154,7 +154,9 @@ def _judged(pair: Pair, smallest: Any, repeats: Repeats, rng: np.random.Generato
         ),
     )  # fmt: skip
     linear = {field.name: getattr(line, field.name) for field in fields(line)}
-    fractions, differences, up_to = _scan(lambda t: pair.whiten(pair.partly(t) - t * pair.expected) / noise, line)
+    fractions, differences, up_to = _scan(
+        lambda t: whitened(pair.noise, pair.partly(t) - t * pair.expected) / noise, line
+    )
     return ModelChange(
         **linear,
         power=_power(shift, verdict.level),

@@ -1,17 +1,23 @@
 """Two models of one kind, as the readings of one bank."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.along import whitened
+from estim.probe.directions.noise import Whitening
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.judge import Projected
 from estim.probe.verdict.margin import Margin
 
 Array = npt.NDArray[np.float64]
+
+#: Random directions drawn for a typical change of a model too large for a Jacobian: a product with it each.
+DIRECTIONS = 16
 
 
 @dataclass(frozen=True)
@@ -25,10 +31,8 @@ class Pair:
     """(M,) bound of the error of both."""
     partly: Callable[[float], Array]
     """The change of the readings after a fraction of the change of the parameters; NaN where the model fails."""
-    whiten: Callable[[Array], Array]
-    """In standard deviations of one reading's noise."""
-    absolute: Callable[[Array], Array]
-    """The same of bounds."""
+    noise: Whitening
+    """Of the readings of one model."""
     project: Callable[[Array], Projected]
     """A change of the readings, split in what the parameters can do, to first order, and the rest."""
     margin: Callable[[Any, np.random.Generator], Margin]
@@ -47,8 +51,9 @@ def require_finite(readings: Array, argument: str) -> None:
         raise ValueError(msg)
 
 
-def whole_change(white: Array) -> Projected:
-    """Return a whitened change of the readings, (M,), all of which the parameters can make."""
+def whole_change(change: Array, noise: Whitening) -> Projected:
+    """Return a change of the readings, (M,), all of which the parameters can make."""
+    white = whitened(noise, change)
     size = np.abs(white)
     largest = tuple(int(i) for i in np.argsort(-size, kind="stable")[:3] if size[i] > 0.0)
     return Projected(float(white @ white), len(white), 0.0, 0, largest=largest)
@@ -85,16 +90,22 @@ def blocks_of(names: Sequence[str], homes: Sequence[str], group: str | None) -> 
     return found
 
 
-def relative_size(name: str, norm: float) -> float:
-    """Return the norm of a block, to which a change is relative; raises ValueError where it is zero."""
-    if norm == 0.0:
-        msg = f"a relative change of {name!r} means nothing: its parameters are zero; use relative=False"
-        raise ValueError(msg)
-    return norm
+def typical_margin(smallest: AnyChange, changes: Iterable[Array], noise: Whitening) -> Margin:
+    """Return the margin of random changes from what each changes of the readings, (M,), to first order."""
+    shifts = [float(np.linalg.norm(whitened(noise, change))) for change in changes]
+    return Margin(str(smallest), np.sort(shifts), None)
 
 
-def third_margin(shift: float) -> Margin:
-    """Return the margin of a model that was given as the smallest change of interest."""
+def third_margin(change: Array, project: Callable[[Array], Projected]) -> Margin:
+    """Return the margin of a model that was given as the smallest change of interest, from its change of the readings.
+
+    Raises
+    ------
+    ValueError
+        When that is not finite.
+    """
+    require_finite(change, "smallest_change")
+    shift = math.sqrt(project(change).statistic)
     words = "the change to the model given as the smallest one"
     if not shift > 0.0:
         return Margin(words, np.zeros(1), None, unseen=(words,), unresolved=True, single=True)

@@ -7,12 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.attention import Network
-from estim.probe.along import absolute, error_of_change, noisy, start, whitened
+from estim.probe.along import error_of_change, noisy, start
 from estim.probe.assemble import assemble
 from estim.probe.model.calls import Calls
 from estim.probe.model.parameters import read_parameters
 from estim.probe.model.probe import is_function_of_jax
-from estim.probe.record import Sensitivity
 from estim.probe.two_models.pair import Pair, require_finite, third_margin
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.judge import Projected, project
@@ -69,19 +68,20 @@ def pair_of_parameters(before: Any, after: Any, bank: Any, sigma: Any, model: An
         found, sigma, symmetry=None, repeats=1, repeat_correlation=0.0, smallest_change=None, rtol=None, atol=None
     )
 
+    def split(change: Array) -> Projected:
+        seen = Observation(change, np.zeros_like(change), Repeats(1.0, 1, 0.0), 1, 1.0, math.inf, ())
+        return project(record, seen, 1.0)
+
     def margin(smallest: Any, rng: np.random.Generator) -> Margin:
         if isinstance(smallest, AnyChange):
             return margin_of(record, smallest, rng)
         values, calls_there, _ = read(smallest, "smallest_change")
-        third = calls_there(values) - found.readings
-        require_finite(third, "smallest_change")
-        return third_margin(math.sqrt(_projected(record, third).statistic))
+        return third_margin(calls_there(values) - found.readings, split)
 
     return Pair(
         expected=found.jacobian @ delta, changed=moved - found.readings, error=level,
         partly=lambda t: ahead(found.parameters + t * delta) - found.readings,
-        whiten=lambda change: whitened(noise, change), absolute=lambda bound: absolute(noise, bound),
-        project=lambda change: _projected(record, change), margin=margin,
+        noise=noise, project=split, margin=margin,
         delta=np.array([np.linalg.norm(delta), np.linalg.norm(found.parameters)]),
         parameters=int(np.count_nonzero(delta)), notes=(*found.notes, *notes),
     )  # fmt: skip
@@ -92,11 +92,6 @@ def _require_left_out_model(model: Any) -> None:
     if model is not None:
         msg = f"model must be left out: before and after are models themselves; got {model!r:.80}"
         raise ValueError(msg)
-
-
-def _projected(record: Sensitivity, change: Array) -> Projected:
-    seen = Observation(change, np.zeros_like(change), Repeats(1.0, 1, 0.0), 1, 1.0, math.inf, ())
-    return project(record, seen, 1.0)
 
 
 def _other(before: Any, given: Any, names: tuple[str, ...], argument: str) -> Array:

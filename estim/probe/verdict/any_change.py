@@ -83,6 +83,14 @@ def any_of_size(smallest_change: Any) -> AnyChange:
     return AnyChange(size, relative=False)
 
 
+def relative_size(name: str, norm: float) -> float:
+    """Return the norm of a block, to which a change is relative; raises ValueError where it is zero."""
+    if norm == 0.0:
+        msg = f"a relative change of {name!r} means nothing: its parameters are zero; use relative=False"
+        raise ValueError(msg)
+    return norm
+
+
 def size_notes(smallest: Any) -> tuple[str, ...]:
     """Say what a relative size of 1 or more means: it may be a percentage typed for a fraction, and may be meant."""
     if not (isinstance(smallest, AnyChange) and smallest.relative and smallest.size >= 1.0):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.directions.noise import norms_of
-from estim.probe.verdict.any_change import AnyChange, any_of_size
+from estim.probe.verdict.any_change import AnyChange, any_of_size, relative_size
 from estim.probe.verdict.hardest import coordinates, least, modulo
 from estim.probe.verdict.hidden import INSIDE, free_of_gauge, of_equal_effect, phrases, rows_of, unseen_of
 from estim.probe.verdict.moved import (
@@ -182,11 +182,7 @@ def _norm(found: "Sensitivity", change: AnyChange) -> Array:
     # Of a group given by the beginning of a name, that part alone.
     for name in dict.fromkeys(label[members]):
         block = members & (label == name)
-        size = float(np.linalg.norm(found.parameters[block]))
-        if size == 0.0:
-            msg = f"a relative change of {name!r} means nothing: its parameters are zero; use relative=False"
-            raise ValueError(msg)
-        weights[block] = 1.0 / size
+        weights[block] = 1.0 / relative_size(name, float(np.linalg.norm(found.parameters[block])))
     return weights
 
 

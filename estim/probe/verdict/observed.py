@@ -140,14 +140,14 @@ def _of_those_left(found: "Sensitivity", array: npt.NDArray[Any]) -> npt.NDArray
 
 def noise_factor(found: "Sensitivity", seen: Observation) -> float:
     """Return the noise of the observed shift over that of the record, which is of its own repeats."""
-    return math.sqrt(seen.repeats.variance / _variance_of_mean(found, found.repeats)) * seen.noise_scale
+    return math.sqrt(seen.repeats.variance / variance_of_mean(found, found.repeats)) * seen.noise_scale
 
 
 def _with_noise(
     found: "Sensitivity", shift: Array, rounding: Array, before: Side, after: Side, baseline: str, absolute: bool
 ) -> Observation:
     noisy = baseline == "noisy"
-    variance = _variance_of_mean(found, after.repeats) + (_variance_of_mean(found, before.repeats) if noisy else 0.0)
+    variance = variance_of_mean(found, after.repeats) + (variance_of_mean(found, before.repeats) if noisy else 0.0)
     sides = [side for side in ((before, after) if noisy else (after,)) if side.repeated]
     whitened = int(np.count_nonzero(found.whitening)) if found.whitening.ndim == 1 else len(found.whitening)
     degrees = sum(side.repeats - 1 for side in sides) * whitened
@@ -168,7 +168,7 @@ def _with_noise(
     return Observation(shift, rounding, repeats, after.repeats, scale, float(degrees), (note,))
 
 
-def _variance_of_mean(found: "Sensitivity", repeats: int) -> float:
+def variance_of_mean(found: "Sensitivity", repeats: int) -> float:
     """Return the variance of a mean of repeats, in units of one reading's."""
     variance = (1.0 + (repeats - 1) * found.repeat_correlation) / repeats
     if variance <= 0.0:
@@ -186,7 +186,7 @@ def _scatter(found: "Sensitivity", sides: list[Side], degrees: int) -> tuple[flo
         raise ValueError(msg)
     scatter = np.concatenate([whiten(found, (side.rows - side.mean).T).ravel() for side in sides])
     length = float(norms_of(scatter[:, None])[0])  # its square may be beyond the float range
-    scale = length * math.sqrt(_variance_of_mean(found, found.repeats) / (1.0 - found.repeat_correlation) / degrees)
+    scale = length * math.sqrt(variance_of_mean(found, found.repeats) / (1.0 - found.repeat_correlation) / degrees)
     total = scale * scale * degrees
     tail = min(stats.chi2.sf(total, degrees), stats.chi2.cdf(total, degrees))
     if tail > 0.5 * _SUSPECT:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import real_number, reals
-from estim.probe.verdict.observed import shift_or_pair
+from estim.probe.verdict.observed import shift_or_pair, variance_of_mean
 
 if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
@@ -95,7 +95,7 @@ def one_reading(found: "Sensitivity", weights: Array) -> "Sensitivity":
     """Return what a weighted sum of the readings sees: one reading in place of all."""
     gradient, deviation = gradient_of(found, weights)
     error = found.resolution * found.scale * deviation if np.isfinite(found.resolution) else np.zeros(len(gradient))
-    once = deviation * math.sqrt(found.repeats / (1.0 + (found.repeats - 1) * found.repeat_correlation))
+    once = deviation / math.sqrt(variance_of_mean(found, found.repeats))
     one = found.from_jacobian(
         gradient[None, :], once, jac_error=error[None, :], parameters=found.parameters, names=found.names,
         groups=found.groups, repeats=found.repeats, repeat_correlation=found.repeat_correlation,

@@ -68,3 +68,15 @@ def everything(module):
     state["random"] = (torch.get_rng_state().numpy().tobytes(), random.getstate())
     state["numpy"] = np.random.get_state()[1].tobytes()  # noqa: NPY002
     return state
+
+
+class Doubled(torch.autograd.Function):
+    """Says twice the derivative that it has."""
+
+    @staticmethod
+    def forward(context, x):
+        return 1.0 * x
+
+    @staticmethod
+    def backward(context, grad):
+        return 2.0 * grad

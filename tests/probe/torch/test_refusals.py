@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 import estim  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
-from tests.probe.torch.networks import everything, inputs, perceptron  # noqa: E402
+from tests.probe.torch.networks import Doubled, everything, inputs, perceptron  # noqa: E402
 
 
 def refused(module, bank, error, match, **options):
@@ -232,16 +232,6 @@ def test_a_rounding_that_gradients_pass_through_is_refused(monkeypatch, steps, e
 
     match = r"^the derivative that torch takes must be that of the model"
     refused(Reading(rounded).to(dtype), inputs(6, 3, dtype=dtype), ValueError, match)
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return 1.0 * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        return 2.0 * grad
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

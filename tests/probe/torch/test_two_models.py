@@ -11,7 +11,15 @@ from torch.func import functional_call, jvp  # noqa: E402
 import estim  # noqa: E402
 from estim.probe.torch.line import Line  # noqa: E402
 from estim.probe.torch.swapped import differentiable_attention  # noqa: E402
-from tests.probe.torch.networks import as_network, attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
+from tests.probe.torch.networks import (  # noqa: E402
+    Doubled,
+    as_network,
+    attention_stack,
+    encoder,
+    everything,
+    inputs,
+    perceptron,
+)
 
 SIGMA = 1e-3
 
@@ -238,18 +246,6 @@ def test_weights_that_do_not_fit_are_refused(change, kind, message):
 def test_a_callable_beside_a_module_is_refused():
     with pytest.raises(ValueError, match=r"^model must be left out: before is a torch.nn.Module"):
         estim.judge_models(perceptron(), perceptron(seed=1), inputs(4, 3), SIGMA, model=len)
-
-
-class Doubled(torch.autograd.Function):
-    """Says twice the derivative that it has."""
-
-    @staticmethod
-    def forward(context, x):
-        return 1.0 * x
-
-    @staticmethod
-    def backward(context, grad):
-        return 2.0 * grad
 
 
 class PassedThrough(torch.autograd.Function):
