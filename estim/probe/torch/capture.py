@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd.graph import GradientEdge
 
-from estim.probe.derivatives.rounding import generic_signs
+from estim.probe.torch.source import Source
 from estim.probe.torch.uses import Use
 
 #: Combinations of the entries of a row.
@@ -49,35 +50,34 @@ def edges_of(uses: Sequence[Sequence[Use]]) -> list[Any]:
     return list(found.values())
 
 
-def factors_of(readings: torch.Tensor, uses: Sequence[Sequence[Use]]) -> list[Factors | None]:
-    """Return the factors of some parameters for a batch of readings (n, a); None where inputs depend on each other."""
+def factors_of(
+    readings: torch.Tensor, uses: Sequence[Sequence[Use]], source: Source, gate: GradientEdge | None = None
+) -> tuple[list[Factors | None], list[Any]]:
+    """Return the factors of some parameters for a batch of readings (n, a); None where inputs depend on each other.
+
+    Gradients are taken from a source on; those that come through a gate, if there is one, are returned beside.
+    """
     edges = edges_of(uses)
+    through: list[Any] = []
     place = {(id(edge.node), edge.output_nr): k for k, edge in enumerate(edges)}
     chosen = [[place[id(use.edge.node), use.edge.output_nr] for use in one] for one in uses]
-    tables = _tables(readings, edges, uses, chosen)
+    gradients = source.reaching(edges, gate, through)
+    tables = _tables(next(gradients), next(gradients), uses, chosen, len(readings))
     collected = [
         None if None in found else _Collected(one, found, readings) for one, found in zip(uses, tables, strict=True)
     ]
-    for output in range(readings.shape[1]):
-        seeds = torch.zeros_like(readings)
-        seeds[:, output] = 1.0
-        gradients = _gradients(readings, edges, seeds)
+    for output, reached in enumerate(gradients):
         for parts, places in zip(collected, chosen, strict=True):
             if parts is not None:
-                parts.add(output, [gradients[k] for k in places])
-        del gradients  # before the next are held beside them
-    return [None if parts is None else parts.factors() for parts in collected]
+                parts.add(output, [reached[k] for k in places])
+        reached.clear()  # before the next are held beside them
+    return [None if parts is None else parts.factors() for parts in collected], through
 
 
 def _tables(
-    readings: torch.Tensor, edges: list[Any], uses: Sequence[Sequence[Use]], chosen: list[list[int]]
+    plain: list[Any], weighted: list[Any], uses: Sequence[Sequence[Use]], chosen: list[list[int]], inputs: int
 ) -> list[list[Any]]:
     """Return for each use of each parameter the rows of each input, and their width; None where inputs are mixed."""
-    inputs, outputs = readings.shape
-    signs = torch.as_tensor(generic_signs(outputs), dtype=readings.dtype, device=readings.device)
-    numbers = torch.arange(1, inputs + 1, dtype=readings.dtype, device=readings.device)
-    plain = _gradients(readings, edges, signs.expand(inputs, outputs))
-    weighted = _gradients(readings, edges, numbers[:, None] * signs)
     known: dict[tuple[int, int], Any] = {}
     for one, places in zip(uses, chosen, strict=True):
         for use, k in zip(one, places, strict=True):
@@ -88,12 +88,6 @@ def _tables(
         [known[k, _width(use, plain[k])] for use, k in zip(one, places, strict=True)]
         for one, places in zip(uses, chosen, strict=True)
     ]
-
-
-def _gradients(readings: torch.Tensor, edges: list[Any], seeds: torch.Tensor) -> list[Any]:
-    if not edges:
-        return []
-    return list(torch.autograd.grad(readings, edges, grad_outputs=seeds, retain_graph=True, allow_unused=True))
 
 
 def _width(use: Use, gradient: Any) -> int:

@@ -33,23 +33,11 @@ def jacobian_of(subject: Subject, batch: Any, where: str = "") -> tuple[Array, A
         whole = subject.values(batch, where)
         # A reading that is NaN makes the gradients of its neighbours NaN, too: 0 times NaN.
         parts = list(in_parts(batch, _INPUTS if whole.isfinite().all() else 1))
-        if len(parts) > 1 and not independent(subject, parts, batch, whole, where):
+        if len(parts) > 1 and not (
+            apart([subject.values(part, where) for part in parts], whole) and apart_elsewhere(subject, parts, batch)
+        ):
             parts = [batch]
     return _numpy(whole), np.concatenate([_rows(subject, subject.readings(part, where), where) for part in parts])
-
-
-def independent(subject: Subject, parts: list[Any], batch: Any, whole: torch.Tensor, where: str) -> bool:
-    """Tell whether inputs read in parts of a batch as in the whole of it, whose readings are given.
-
-    They must at other parameters, too: of a mean over the batch with a weight of zero only derivatives tell.
-    """
-    if not apart([subject.values(part, where) for part in parts], whole):
-        return False
-    with line_of(subject)[1](0.0):
-        try:
-            return apart([subject.values(part) for part in parts], subject.values(batch))
-        except (TypeError, ValueError):  # not at those parameters
-            return False
 
 
 def apart(parts: list[torch.Tensor], whole: torch.Tensor) -> bool:
@@ -57,6 +45,18 @@ def apart(parts: list[torch.Tensor], whole: torch.Tensor) -> bool:
     readings = torch.cat(parts) if len({part.shape[1] for part in parts}) == 1 else parts[0]
     slack = 100.0 * torch.finfo(whole.dtype).eps ** 0.75 * whole.abs().nan_to_num(0.0).max()
     return readings.shape == whole.shape and bool(((readings - whole).abs().nan_to_num(0.0) <= slack).all())
+
+
+def apart_elsewhere(subject: Subject, parts: list[Any], batch: Any) -> bool:
+    """Tell whether inputs read in parts of a batch as in the whole of it at other parameters.
+
+    Of a mean over the batch with a weight of zero only these tell, and derivatives.
+    """
+    with line_of(subject)[1](0.0):
+        try:
+            return apart([subject.values(part) for part in parts], subject.values(batch))
+        except (TypeError, ValueError):  # not at those parameters
+            return False
 
 
 def _rows(subject: Subject, readings: torch.Tensor, where: str) -> Array:

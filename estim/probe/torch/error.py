@@ -10,7 +10,7 @@ import torch
 from estim.probe.matrix_free.error import error_of_combinations, relative_norms
 from estim.probe.torch.bank import in_parts, length
 from estim.probe.torch.dense import moved_parameters
-from estim.probe.torch.gram import Layout
+from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject
 
 Array = npt.NDArray[np.float64]

@@ -8,8 +8,6 @@ notation: M readings, K = J J^T, block = some columns of J, (M, columns).
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,11 +17,12 @@ import torch
 
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.torch.bank import in_parts
-from estim.probe.torch.capture import Factors, factors_of
+from estim.probe.torch.capture import Factors
+from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject, explained
 from estim.probe.torch.rows import taken_back
+from estim.probe.torch.segments import captured
 from estim.probe.torch.sums import Sums
-from estim.probe.torch.uses import uses_of
 
 Array = npt.NDArray[np.float64]
 #: Columns of J, (M, columns), and what returns their places in the tensor.
@@ -31,28 +30,6 @@ Block = tuple[torch.Tensor, Callable[[], torch.Tensor]]
 
 #: Columns of a block made from factors, at most: more make its product no faster.
 _COLUMNS = 12288
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a bank is gone through."""
-
-    parts: Callable[[], Iterator[Any]]
-    """Fresh iterator over parts of the bank, small enough for a graph."""
-    separable: bool
-    """Whether the readings of an input depend on no other, so that some inputs of a part may go alone."""
-    readings: int
-    """M."""
-    count: int
-    """Number of parts."""
-    segments: tuple[tuple[int, ...], ...]
-    """Tensors whose factors are held at the same time."""
-    block: int
-    """Bytes of a block."""
-    held: float = 0.0
-    """Bytes of the factors of a segment."""
-    graph: float = 0.0
-    """Bytes of what the graph of a part keeps beside the parameters."""
 
 
 def grams_of(
@@ -82,21 +59,19 @@ def grams_of(
     names = [name for name in dict.fromkeys(subject.parameters.groups) if only is None or name in only]
     buffer = _buffer(subject, layout)
     sums = Sums(names, layout.readings, buffer, transform, double)
-    for every in layout.segments:
-        segment = tuple(k for k in every if only is None or subject.parameters.groups[k] in only)
-        if not segment:
-            continue
-        for k, factors in zip(segment, _captured(subject, layout, segment), strict=True):
-            group, size = subject.parameters.groups[k], subject.parameters.tensors[k].numel()
-            if factors is None:
-                sums.by_rows.append(subject.parameters.names[k])
-            if factors and sums.takes_pairs(factors, size):
-                sums.add_pairs(group, factors)
-            else:
-                for block, _ in _blocks_of(subject, layout, k, factors, buffer):
-                    sums.add(group, block, size)
-            if tick is not None:
-                tick(size)
+    for k, factors in captured(
+        subject, layout, [k for k, name in enumerate(subject.parameters.groups) if name in names]
+    ):
+        group, size = subject.parameters.groups[k], subject.parameters.tensors[k].numel()
+        if factors is None:
+            sums.by_rows.append(subject.parameters.names[k])
+        if factors and sums.takes_pairs(factors, size):
+            sums.add_pairs(group, factors)
+        else:
+            for block, _ in _blocks_of(subject, layout, k, factors, buffer):
+                sums.add(group, block, size)
+        if tick is not None:
+            tick(size)
     return sums.finished()
 
 
@@ -107,13 +82,12 @@ def combined_rows(subject: Subject, layout: Layout, combinations: Array, tick: A
     found = np.zeros((len(combinations), subject.parameters.size))
     starts = np.cumsum([0, *(tensor.numel() for tensor in subject.parameters.tensors)])
     buffer = _buffer(subject, layout)
-    for segment in layout.segments:
-        for k, factors in zip(segment, _captured(subject, layout, segment), strict=True):
-            for block, places in _blocks_of(subject, layout, k, factors, buffer):
-                columns = starts[k] + places().cpu().numpy()
-                found[:, columns] = (weights @ block.double()).cpu().numpy()
-            if tick is not None:
-                tick(subject.parameters.tensors[k].numel())
+    for k, factors in captured(subject, layout):
+        for block, places in _blocks_of(subject, layout, k, factors, buffer):
+            columns = starts[k] + places().cpu().numpy()
+            found[:, columns] = (weights @ block.double()).cpu().numpy()
+        if tick is not None:
+            tick(subject.parameters.tensors[k].numel())
     return found
 
 
@@ -131,34 +105,6 @@ def _buffer(subject: Subject, layout: Layout) -> torch.Tensor:
     tensor = subject.parameters.tensors[0]
     columns = max(1, min(_COLUMNS, layout.block // (layout.readings * tensor.element_size())))
     return torch.empty(columns * layout.readings, dtype=tensor.dtype, device=tensor.device)
-
-
-def _captured(subject: Subject, layout: Layout, segment: tuple[int, ...]) -> list[list[Factors] | None]:
-    """Return the factors of every part of the bank for each tensor; None where they are not known."""
-    tensors = tuple(subject.parameters.tensors[k] for k in segment)
-    found: list[list[Factors] | None] = [[] for _ in segment]
-    for part in layout.parts():
-        readings = subject.readings(part)
-        uses = uses_of(readings, tensors)
-        with _explained():
-            factors = factors_of(readings, [one or [] for one in uses])
-        for k, (one, use) in enumerate(zip(factors, uses, strict=True)):
-            held = found[k]
-            if held is not None:
-                found[k] = None if one is None or use is None else [*held, one]
-        del readings, uses, factors
-    return [None if parts is None or _mixed(parts) else parts for parts in found]
-
-
-def _mixed(parts: list[Factors]) -> bool:
-    """Tell whether a parameter is used in several ways, by one batch so and by another otherwise."""
-    return len({part.kind for part in parts} - {"unused"}) > 1
-
-
-class _explained(AbstractContextManager[None]):  # noqa: N801 - reads as a statement
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, RuntimeError):
-            raise ValueError(explained(error)) from error
 
 
 def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer: Any) -> Iterator[Block]:
@@ -237,8 +183,10 @@ def _by_rows(subject: Subject, layout: Layout, number: int) -> Iterator[Block]:
         for part in layout.parts():
             for one in in_parts(part, 1) if layout.separable else [part]:
                 readings = subject.readings(one)
-                with _explained():
+                try:
                     found = [block for _, block in taken_back(readings.reshape(-1), [tensor])]
+                except RuntimeError as error:
+                    raise ValueError(explained(error)) from error
                 rows += [block[:, start : start + step].clone() for block in found]
                 del readings
         block = torch.cat(rows)

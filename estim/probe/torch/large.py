@@ -12,7 +12,8 @@ from estim.probe.directions.noise import Whitening
 from estim.probe.matrix_free import large
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.torch.error import require_borne_out
-from estim.probe.torch.gram import Layout, combined_rows, grams_of
+from estim.probe.torch.gram import combined_rows, grams_of
+from estim.probe.torch.layout import Layout
 from estim.probe.torch.operator import jacobian_operator
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey

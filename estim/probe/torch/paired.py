@@ -58,9 +58,10 @@ def _fill(one: Pair, others: Pair, out: torch.Tensor) -> None:
     tokens = len(one[1])
     alike = (right.flatten(0, 1) @ one[1].T).view(inputs, -1, tokens).transpose(1, 2)  # (m, t, s)
     step = max(1, _ROOM // (readings * given.shape[1]))
+    moved = left.new_empty((min(step, inputs), readings, tokens, outs))
     for start in range(0, inputs, step):
-        some = slice(start, start + step)
-        repeated = alike[some, None].expand(-1, readings, -1, -1).flatten(0, 1)
-        moved = torch.bmm(repeated, left[some].flatten(0, 1))  # (m b, t, o)
-        columns = out[:, start * readings : start * readings + len(moved)]
-        torch.mm(given, moved.view(len(moved), tokens * outs).T, out=columns)
+        count = min(step, inputs - start)
+        for k in range(count):  # each with all readings of an input: a product of all inputs copied it for each
+            torch.bmm(alike[start + k].expand(readings, -1, -1), left[start + k], out=moved[k])
+        columns = out[:, start * readings : (start + count) * readings]
+        torch.mm(given, moved[:count].view(-1, tokens * outs).T, out=columns)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from estim.probe.torch.capture import Factors, factors_of
+from estim.probe.torch.source import source_of
 from estim.probe.torch.uses import uses_of
 
 #: Rows of the Jacobian taken back at a time.
@@ -16,7 +17,7 @@ _ROWS = 64
 def rows_of(readings: torch.Tensor, tensors: tuple[Any, ...]) -> torch.Tensor:
     """Return the derivatives of readings (n, a) by all entries of the tensors, (n a, entries)."""
     uses = uses_of(readings, tensors)
-    factors = factors_of(readings, [one or [] for one in uses])
+    factors, _ = factors_of(readings, [one or [] for one in uses], source_of(readings))
     parts: list[torch.Tensor] = []
     for tensor, use, found in zip(tensors, uses, factors, strict=True):
         if use is None or found is None:

@@ -18,13 +18,13 @@ from estim.probe.record import Sensitivity
 from estim.probe.torch.asked import Asked, in_double, name_of, opened, precision_note, vector_of
 from estim.probe.torch.bank import Bank, in_batches
 from estim.probe.torch.error import relative_errors
-from estim.probe.torch.gram import Layout
 from estim.probe.torch.large import TorchPasses, noise_of
+from estim.probe.torch.layout import Layout, layout_of, way_of_module
 from estim.probe.torch.probe import probe_module
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.slopes import require_derivative
 from estim.probe.torch.streamed import stream_of
-from estim.probe.torch.survey import Parts, Survey, layout_of, parts_of, sample_of, survey, way_of_module
+from estim.probe.torch.survey import Parts, Survey, parts_of, sample_of, survey
 
 Array = npt.NDArray[np.float64]
 

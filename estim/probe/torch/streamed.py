@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from estim.probe.matrix_free.streamed import Stream
 from estim.probe.torch.dense import jacobian_of, measured_error, moved_jacobian
-from estim.probe.torch.gram import Layout
+from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Parts, Survey
 

@@ -24,7 +24,7 @@ _SAMPLE = 48
 _MARGIN = 3.0
 EPS = float(np.finfo(np.float64).eps)
 #: Rows multiplied at a time, and of the square on the diagonal: fewer are slower, more do twice what is needed once.
-_ROWS = 256
+_ROWS = 512
 _CORNER = 128
 
 
@@ -131,10 +131,12 @@ def _strips(block: torch.Tensor) -> Iterator[Strip]:
 
 
 def _mirrored(upper: torch.Tensor) -> torch.Tensor:
-    """Fill in the lower half of a matrix, in place: there may be many."""
-    for start in range(0, len(upper), _ROWS):
-        strip = upper[start : start + _ROWS, start:]
-        corner = strip[:, : len(strip)].triu()
-        strip[:, : len(strip)] = corner + corner.triu(1).T
-        upper[start + len(strip) :, start : start + len(strip)] = strip[:, len(strip) :].T
+    """Fill in the lower half of a matrix, in place: there may be many; in squares that stay near the processor."""
+    for start in range(0, len(upper), _CORNER):
+        rows = slice(start, start + _CORNER)
+        corner = upper[rows, rows].triu()
+        upper[rows, rows] = corner + corner.triu(1).T
+        for across in range(start + _CORNER, len(upper), _CORNER):
+            columns = slice(across, across + _CORNER)
+            upper[columns, rows] = upper[rows, columns].T
     return upper

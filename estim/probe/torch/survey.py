@@ -1,7 +1,6 @@
 """A first look at a bank: its readings, what can be taken apart, what will be held, and what it will cost."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,31 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.directions.noise import Whitening
-from estim.probe.matrix_free.cost import available
-from estim.probe.matrix_free.way import Way, way_of
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.torch.bank import Bank, in_parts, length, mapped
-from estim.probe.torch.dense import apart, batches_of, independent
-from estim.probe.torch.gram import Layout
+from estim.probe.torch.dense import apart, apart_elsewhere, batches_of
 from estim.probe.torch.readings import Subject
-from estim.probe.torch.uses import uses_of
 
 Array = npt.NDArray[np.float64]
 #: Returns a fresh iterator over parts of a bank.
 Parts = Callable[[], Iterator[Any]]
 
+#: More inputs than any batch has.
+_ALL = 2**62
 #: Inputs in a part of the bank, whose graph is held.
 INPUTS = 32
 #: Inputs that stand for a whole bank.
 SAMPLED = 8
-#: Bytes of a block of the Jacobian, at most and at least.
-BLOCK = 256 * 2**20
-_LEAST = 2**20
-#: Factors may take this part of what the Jacobian would.
-_PART = 0.15
-#: And this many bytes in any case.
-_ALWAYS = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -102,10 +91,14 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
 def _separable(subject: Subject, batch: Any, whole: torch.Tensor, where: str) -> bool:
     """Tell whether parts of a batch, and an input alone, read as in the whole of it."""
     size = min(INPUTS, -(-len(whole) // 2))
+    some = _spread(batch, len(whole), SAMPLED)
     with torch.no_grad():
         first = subject.values(next(in_parts(batch, 1)), where)
-        parts = list(in_parts(batch, size))
-        return apart([first], whole[:1]) and independent(subject, parts, batch, whole, where)
+        return (
+            apart([first], whole[:1])
+            and apart([subject.values(part, where) for part in in_parts(batch, size)], whole)
+            and apart_elsewhere(subject, list(in_parts(some, -(-min(SAMPLED, len(whole)) // 2))), some)
+        )
 
 
 def _finite_inputs(whole: torch.Tensor, finite: torch.Tensor, batch: Any, where: str, omit: bool) -> torch.Tensor:
@@ -122,6 +115,12 @@ def _finite_inputs(whole: torch.Tensor, finite: torch.Tensor, batch: Any, where:
 
 def _selected(batch: Any, indices: Any) -> Any:
     return batch if indices is None else mapped(batch, lambda tensor: tensor[indices])
+
+
+def _spread(batch: Any, count: int, most: int, alone: float = 0.0) -> Any:
+    """Return some of a batch's inputs, from the first to the last; where one is asked for, that part of the way."""
+    places = np.linspace(0, count - 1, most) if most > 1 else [alone * (count - 1)]
+    return _selected(batch, torch.as_tensor(np.unique(np.round(places)).astype(int)))
 
 
 def parts_of(bank: Bank, seen: Survey) -> Parts:
@@ -147,90 +146,7 @@ def sample_of(bank: Bank, seen: Survey) -> list[Any]:
         if number not in chosen or count == 0:
             continue
         if seen.separable[number] and count is not None:
-            last, most = count - 1, SAMPLED // len(chosen)
             # Of many batches one input each, from the first of the first to the last of the last.
-            places = np.linspace(0, last, most) if most > 1 else [last * number / max(1, total - 1)]
-            given = _selected(given, torch.as_tensor(np.unique(np.round(places)).astype(int)))
+            given = _spread(given, count, SAMPLED // len(chosen), number / max(1, total - 1))
         found.append(given)
     return found
-
-
-def layout_of(
-    subject: Subject, bank: Bank, seen: Survey, *, block: int | None = None, held: int | None = None
-) -> Layout:
-    """Return how to go through a bank: in parts, with factors of some tensors held at a time.
-
-    `block` and `held` are bytes, of a block of the Jacobian and of factors; what fits the machine by default.
-    """
-    readings = int(seen.kept.sum())
-    element = subject.parameters.tensors[0].element_size()
-    whole = readings * subject.parameters.size * element
-    block = min(BLOCK, max(_LEAST, whole // 64)) if block is None else block
-    held = int(min(available() / 4, max(_PART * whole, _ALWAYS))) if held is None else held
-    parts = parts_of(bank, seen)
-    count = sum(1 for _ in parts())
-    with _counted(subject) as kept:
-        output = subject.readings(next(parts()))
-    segments, most = _segments(subject, output, readings, held)
-    return Layout(parts, all(seen.separable), readings, count, segments, block, most, sum(kept.values()))
-
-
-_ALL = 2**62
-
-
-def way_of_module(subject: Subject, layout: Layout, keep: int, noise: Whitening) -> Way:
-    """Return the way that fits the memory that is free, and what it takes."""
-    element = subject.parameters.tensors[0].element_size()
-    groups, size = len(set(subject.parameters.groups)), subject.parameters.size
-    return way_of(
-        layout.readings, size, groups, element, held=layout.held + 2.0 * layout.block,
-        graph=layout.graph, keep=keep, noise=noise,
-        holding="gradients, blocks of rows and the graph of a part of the bank",
-    )  # fmt: skip
-
-
-@contextmanager
-def _counted(subject: Subject) -> Iterator[dict[int, float]]:
-    """Collect the bytes of what graphs made inside keep beside the parameters, by the place of their storage."""
-    own = {tensor.untyped_storage().data_ptr() for tensor in subject.snapshot.tensors}
-    kept: dict[int, float] = {}
-
-    def look(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = float(storage.nbytes())
-        return tensor.detach()  # itself would keep the graph for good
-
-    with torch.autograd.graph.saved_tensors_hooks(look, lambda tensor: tensor):
-        yield kept
-
-
-def _segments(
-    subject: Subject, output: torch.Tensor, readings: int, held: int
-) -> tuple[tuple[tuple[int, ...], ...], float]:
-    """Put the tensors, from the first to the last, in segments whose factors fit; return also the most bytes held.
-
-    Gradients of the last go through little of the model: what does not fit in the first segments costs least there.
-    """
-    share = readings / output.numel()
-    segments: list[list[int]] = [[]]
-    room, most = float(held), 0.0
-    for k, uses in enumerate(uses_of(output, subject.parameters.tensors)):
-        tensor = subject.parameters.tensors[k]
-        size = share * output.numel() * sum(_factor_size(use, tensor, len(output)) for use in uses or [])
-        if size > room and segments[-1]:
-            segments.append([])
-            room = float(held)
-        segments[-1].append(k)
-        room -= size
-        most = max(most, held - room)
-    return tuple(tuple(segment) for segment in segments), most
-
-
-def _factor_size(use: Any, tensor: Any, inputs: int) -> float:
-    """Return the bytes of a factor for each reading."""
-    if use.kind in ("sum", "product"):
-        return float(tensor.numel() * tensor.element_size())
-    rows = use.x.numel() if use.kind == "embedding" else use.x.numel() // max(1, use.x.shape[-1])
-    width = tensor.shape[0] if use.kind == "linear" else tensor.shape[1]
-    return float(rows / inputs * width * tensor.element_size())

@@ -9,8 +9,9 @@ import estim  # noqa: E402
 from estim.probe.matrix_free.record import ModelSensitivity  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
 from estim.probe.torch.gram import grams_of  # noqa: E402
+from estim.probe.torch.layout import layout_of  # noqa: E402
 from estim.probe.torch.sensitivity import Asked, opened, probe_module  # noqa: E402
-from estim.probe.torch.survey import layout_of, survey  # noqa: E402
+from estim.probe.torch.survey import survey  # noqa: E402
 from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
 
 DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
@@ -231,7 +232,7 @@ def graded(dtype):
 @pytest.mark.parametrize(("dtype", "how"), [(torch.float32, "multiplied in float64"), (torch.float64, "one pass")])
 def test_a_second_pass_shows_what_float32_hides(large, monkeypatch, dtype, how):
     module, bank, values = graded(dtype)
-    monkeypatch.setattr("estim.probe.torch.survey._LEAST", 2**8)  # blocks as narrow as the model, so none is exempt
+    monkeypatch.setattr("estim.probe.torch.layout._LEAST", 2**8)  # blocks as narrow as the model, so none is exempt
     found = estim.sensitivity(module, bank, 1.0)
     assert how in found.path
     assert found.resolved == 12

@@ -245,7 +245,7 @@ def test_a_module_is_left_bit_identical_also_when_interrupted(huge, monkeypatch)
 def test_the_path_is_chosen_by_the_memory_that_is_free(monkeypatch, capsys):
     monkeypatch.setattr(module_sensitivity, "DENSE", 0)
     monkeypatch.setattr("estim.probe.matrix_free.way.available", lambda: 1.5e5)
-    monkeypatch.setattr("estim.probe.torch.survey._LEAST", 2**8)
+    monkeypatch.setattr("estim.probe.torch.layout._LEAST", 2**8)
     module = perceptron((3, 8, 2))
     whole = estim.sensitivity(module, inputs(8, 3), 0.1)
     assert whole.rest is None
