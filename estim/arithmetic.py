@@ -138,7 +138,8 @@ def _floats(array: Array) -> Array:
 def _fractions(array: Array, name: str) -> Array:
     entries = np.empty(array.shape, dtype=object)
     for index, entry in np.ndenumerate(array):
-        entries[index] = _fraction(entry, f"{name}[{', '.join(map(str, index))}]")
+        plain = type(entry) is Fraction  # nothing to read, and no place to name
+        entries[index] = entry if plain else _fraction(entry, f"{name}[{', '.join(map(str, index))}]")
     return entries
 
 
@@ -287,18 +288,13 @@ def _flint_matrix(entry: Any) -> Callable[[int, int, list[Any]], Any] | None:
 
 
 def _flint_matmul(matrix: Callable[[int, int, list[Any]], Any], a: Array, b: Array) -> Array:
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
-    b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
-    result = np.empty((*batch, a.shape[-2], b.shape[-1]), dtype=object)
-    for index in np.ndindex(batch):
-        result[index] = _flint_product(matrix, a[index], b[index])
-    return result
-
-
-def _flint_product(matrix: Callable[[int, int, list[Any]], Any], a: Array, b: Array) -> Array:
-    (rows, inner), columns = a.shape, b.shape[1]
-    left, right = a.ravel().tolist(), b.ravel().tolist()
-    product = matrix(rows, inner, left) * matrix(inner, columns, right)
+    batch, (rows, inner), columns = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2:], b.shape[-1]
+    lefts = np.broadcast_to(a, (*batch, rows, inner)).ravel().tolist()
+    rights = np.broadcast_to(b, (*batch, inner, columns)).ravel().tolist()
+    entries: list[Any] = []
+    for k in range(math.prod(batch)):
+        left = matrix(rows, inner, lefts[k * rows * inner : (k + 1) * rows * inner])
+        right = matrix(inner, columns, rights[k * inner * columns : (k + 1) * inner * columns])
+        entries += (left * right).entries()
     # fromiter does not look for arrays inside the entries, as np.array does at four times the cost.
-    return np.fromiter(product.entries(), dtype=object, count=rows * columns).reshape(rows, columns)
+    return np.fromiter(entries, dtype=object, count=len(entries)).reshape(*batch, rows, columns)
