@@ -67,8 +67,8 @@ def worst_margin(smallest: AnyChange, size: int, readings: int) -> Margin:
             f"estim.sensitivity(...).judge(...); got {smallest!r}"
         )
         raise ValueError(msg)
-    words = f"{size - readings} of the {size} directions of {smallest.group or 'the parameters'}"
-    return Margin(str(smallest), np.zeros(1), None, unseen=(words,), unresolved=True)
+    words = f"{size - readings:,} of the {size:,} directions of {smallest.group or 'the parameters'}"
+    return Margin(str(smallest), np.zeros(1), None, unseen=(words,), null=True, beyond=size - readings)
 
 
 def blocks_of(names: Sequence[str], homes: Sequence[str], group: str | None) -> dict[str, list[int]]:
