@@ -176,7 +176,8 @@ def _left(part: Part, omit: bool) -> Part:
         place = int(places_of_parts([part.shape], part.complex)[i])
         msg = (
             f"readings must be finite; reading {place} (input {part.inputs[i]}) is {part.readings[i]}; "
-            "nan_policy='omit' leaves such inputs out, where the readings of the others do not depend on them"
+            "nan_policy='omit' of estim.sensitivity leaves such inputs out, where the readings of the others do not "
+            "depend on them"
         )
         raise ValueError(msg)
     whole = finite.reshape(part.apart, -1).all(axis=1)

@@ -85,7 +85,8 @@ def _require_finite(jacobian: Array, first: First, parameters: Parameters) -> No
         i, j = (int(place) for place in np.argwhere(~finite)[0])
         msg = (
             f"derivatives must be finite; that by {parameters.names[j]} of reading {first.places[i]} (input "
-            f"{first.inputs[i]}) is {jacobian[i, j]}: {NOT_FINITE}; nan_policy='omit' leaves such readings out"
+            f"{first.inputs[i]}) is {jacobian[i, j]}: {NOT_FINITE}; "
+            "nan_policy='omit' of estim.sensitivity leaves such readings out"
         )
         raise ValueError(msg)
 

@@ -145,7 +145,8 @@ def finite_rows(values: Array, first: First, columns: tuple[str, ...], omit: boo
         j = int(np.argmin(np.isfinite(values[i])))
         msg = (
             f"readings and derivatives must be finite; {columns[j]} in row {first.places[i]} "
-            f"(input {first.inputs[i]}) is {values[i, j]}; nan_policy='omit' leaves such rows out"
+            f"(input {first.inputs[i]}) is {values[i, j]}; nan_policy='omit' of "
+            "estim.sensitivity leaves such rows out"
         )
         raise ValueError(msg)
     if not rows.any():

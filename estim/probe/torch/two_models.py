@@ -48,6 +48,7 @@ def compared_modules(
     bank = in_batches(bank)
     with line_between(before, after, bank, readings, dtype) as (line, notes):
         start = line.start()
+        require_finite(start, "before")
         noise = noisy(sigma, len(start))
         changed = _own_readings(line, after, dtype, start) - start
         require_finite(changed, "after")

@@ -178,6 +178,13 @@ def test_the_worst_change_hides_where_parameters_outnumber_readings():
         estim.judge_models(module, moved(module), inputs(400, 3), SIGMA, smallest_change=estim.AnyChange(0.1))
 
 
+def test_a_reading_that_is_not_finite_is_named_with_its_model():
+    module, bank = perceptron(), inputs(4, 3)
+    bank[2, 1] = float("nan")
+    with pytest.raises(ValueError, match=r"^readings of before must be finite; reading 4 is not$"):
+        estim.judge_models(module, moved(module), bank, SIGMA)
+
+
 def test_a_third_model_says_what_matters():
     module, bank = perceptron(), inputs(20, 3)
     found = estim.judge_models(module, moved(module, 1e-9), bank, SIGMA, smallest_change=moved(module, 0.1))
