@@ -24,6 +24,8 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from estim.masks import unmasked
+
 Array = NDArray[Any]
 
 _BITS_PER_DIGIT = math.log2(10)
@@ -96,6 +98,7 @@ def read_entries(values: Any, name: str, *, ndim: int) -> Array:
     >>> read_entries([0.5, "0.1", 2], "value", ndim=1)
     array([Fraction(1, 2), Fraction(1, 10), Fraction(2, 1)], dtype=object)
     """
+    values = unmasked(values)
     array = values if isinstance(values, np.ndarray) else _object_array(values, name)
     if array.ndim != ndim:
         msg = f"`{name}` must have {ndim} axes; got shape {array.shape}"

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from estim.masks import unmasked
+
 Array = NDArray[np.float64]
 
 #: Largest number of an input, in readings: a table of shares has a row for every number up to the largest.
@@ -26,6 +28,7 @@ def real_number(value: Any, argument: str) -> float:
 
 def reals(values: Any, argument: str, rule: str | None = None) -> Array:
     """Return real numbers of any shape as a fresh float64 array, or raise a TypeError."""
+    values = unmasked(values)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":  # to show a large one for naught takes time
         return np.array(values, dtype=np.float64)
     msg = f"{argument} {rule or f'must be real numbers; got {_shown(values)}'}"
@@ -85,7 +88,7 @@ def numbers_of_inputs(inputs: Any, readings: int) -> NDArray[np.int64]:
         When they are not as many nonnegative integers, or so large that no table could have a row for each input.
     """
     try:
-        array = np.asarray(inputs)
+        array = np.asarray(unmasked(inputs))
     except ValueError as error:
         msg = f"inputs must be whole numbers, one for each of the {readings} readings; got {_shown(inputs)}"
         raise ValueError(msg) from error

@@ -8,6 +8,8 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from estim.masks import unmasked
+
 Array = npt.NDArray[np.float64]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +33,7 @@ def of_one_function(make: Callable[P, R]) -> Callable[P, R]:
 def real_number(value: float, argument: str) -> float:
     """Return a float, or raise a TypeError naming the argument."""
     try:
-        return float(value)
+        return float(unmasked(value))
     except (TypeError, ValueError) as error:
         msg = f"{argument} must be a real number; got {value!r}"
         raise TypeError(msg) from error
@@ -48,7 +50,7 @@ def finite_number(value: float, argument: str) -> float:
 
 def reals(values: npt.ArrayLike, argument: str) -> Array:
     """Return real numbers of any shape as a fresh float64 array, or raise a TypeError."""
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values))
     if array.dtype.kind not in "biuf":
         msg = f"{argument} must be real numbers; got dtype {array.dtype}"
         raise TypeError(msg)

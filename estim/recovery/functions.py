@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.masks import unmasked
 from estim.recovery.arguments import TABLES
 
 Array = npt.NDArray[np.float64]
@@ -78,7 +79,7 @@ class ArrayFunction:
         if type(value) is np.ndarray and value.dtype == np.float64 and value.shape == shape:
             return value
         try:
-            array = np.asarray(value)
+            array = np.asarray(unmasked(value))
         except Exception as error:
             msg = f"{self.argument} must return real numbers; at theta = {theta!r} it returned {value!r}"
             raise ValueError(msg) from error

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from estim.masks import unmasked
 from estim.recovery.acceptance import (
     FARTHEST,
     Limit,
@@ -216,7 +217,7 @@ def _check(response: MeanResponse, confidence_level: float, method: str) -> None
     if not isinstance(response, MeanResponse):
         msg = f"response must be an estim.MeanResponse; got {type(response).__name__}"
         raise TypeError(msg)
-    level = np.asarray(confidence_level)
+    level = np.asarray(unmasked(confidence_level))
     if level.ndim != 0 or level.dtype.kind not in "iuf":
         msg = f"confidence_level must be a real number; got {confidence_level!r}"
         raise TypeError(msg)
@@ -235,7 +236,7 @@ def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Arra
     if missing.any():
         msg = f"{argument} must not be NaN; got one at entry {int(np.argmax(missing))}: leave out what is missing"
         raise ValueError(msg)
-    levels = np.asarray(sigma)
+    levels = np.asarray(unmasked(sigma))
     levels = check_sigma(levels.ravel()).reshape(levels.shape)
     try:
         shape = np.broadcast_shapes(values.shape, levels.shape)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from estim.masks import unmasked
 from estim.probe.arguments import real_number, reals
 from estim.probe.directions.blas import product
 
@@ -114,7 +115,11 @@ def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: f
         when `repeats` or `repeat_correlation` is impossible.
     """
     gain = 1.0 / np.sqrt(_variance_of_mean(repeats, repeat_correlation))
-    values = reals(sigma.covariance if hasattr(sigma, "covariance") else sigma, "sigma")  # a scipy.stats.Covariance
+    given = sigma.covariance if hasattr(sigma, "covariance") else sigma  # a scipy.stats.Covariance
+    values = reals(given, "sigma")
+    if np.asarray(given).dtype == np.bool_:
+        msg = f"sigma must be real numbers; got {given!r:.60}"
+        raise TypeError(msg)
     if not np.isfinite(values).all():
         at = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
         msg = f"sigma must be finite; got {values[at]} at {at if at else 'its only entry'}"
@@ -128,7 +133,7 @@ def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: flo
     """Return the whitening of the readings that are left, where some were NaN and left out."""
     values = sigma.covariance if hasattr(sigma, "covariance") else sigma
     if len(probed.kept) < probed.total:
-        given = np.asarray(values)
+        given = np.asarray(unmasked(values))
         if given.ndim and given.shape[0] == probed.total:
             values = given[np.ix_(*[probed.kept] * given.ndim)]
     return whitening(values, len(probed.jacobian), repeats, repeat_correlation)

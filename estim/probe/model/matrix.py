@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.masks import unmasked
 from estim.probe.arguments import numbers_of_inputs, reals, words
 from estim.probe.model.probed import Probed
 
@@ -70,6 +71,7 @@ def _errors(jac_error: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
 def _read(jacobian: Any) -> tuple[Array, npt.NDArray[np.object_] | None]:
     """Return the float64 view, and the exact entries where there are any that are not floats."""
     try:
+        jacobian = unmasked(jacobian)
         array = np.asarray(jacobian)
     except ValueError as error:
         msg = f"jacobian must have shape (readings, parameters), its rows of one length; got {jacobian!r:.60}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.masks import unmasked
 from estim.probe.arguments import words
 
 Array = npt.NDArray[np.float64]
@@ -167,7 +168,7 @@ class _Reader:
 
     def _leaf(self, value: Any, name: str, group: str) -> Leaf:
         labels = _labels_of(value)
-        array = np.asarray(value)
+        array = np.asarray(unmasked(value))
         numbers = self._numbers(array, name)
         # Only memory that the caller holds can be shared; a number has none.
         keys = _addresses(array) if isinstance(value, np.ndarray) else [None] * array.size
@@ -266,7 +267,7 @@ def _is_nested(derivative: Any) -> bool:
 
 
 def _as_array(values: Any) -> npt.NDArray[Any]:
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values))
     if array.dtype.kind not in "biufcO":
         msg = f"jac must return numbers; got dtype {array.dtype}"
         raise TypeError(msg)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.masks import unmasked
+
 Array = npt.NDArray[np.float64]
 
 
@@ -17,7 +19,7 @@ def flatten(output: Any) -> npt.NDArray[Any]:
     TypeError
         If an entry is not a number: the message shows it.
     """
-    if isinstance(output, np.ndarray) and output.dtype == np.float64:
+    if type(output) is np.ndarray and output.dtype == np.float64:
         return output.ravel()
     parts = [_numbers(leaf) for leaf in leaves_of(output)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
@@ -99,7 +101,7 @@ def leaves_of(output: Any) -> Iterator[Any]:
 
 
 def _numbers(leaf: Any) -> npt.NDArray[Any]:
-    array = np.asarray(leaf)
+    array = np.asarray(unmasked(leaf))
     if array.dtype.kind in "biuf":
         return array.astype(np.float64).ravel()
     if array.dtype.kind == "c":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.masks import unmasked
 from estim.probe.directions.noise import norms_of
 from estim.probe.verdict.planning import Repeats
 from estim.streams import check_flag
@@ -103,13 +104,14 @@ def _require_clear(found: "Sensitivity", pair: tuple[Any, Any]) -> None:
 
 
 def _side(found: "Sensitivity", values: Any) -> Side:
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values))
     if array.dtype.kind not in "biufc":
         msg = f"observed_shift must be numbers; got dtype {array.dtype}"
         raise TypeError(msg)
     array = _of_those_left(found, array)
     if not np.isfinite(array).all():
-        msg = "observed_shift must be finite"
+        at = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        msg = f"observed_shift must be finite; got {array[at]} at {at}: leave what was not read out of the bank"
         raise ValueError(msg)
     size = array.size * (2 if array.dtype.kind == "c" else 1)
     repeated = array.ndim > 1 and size != found.readings and size == len(array) * found.readings
