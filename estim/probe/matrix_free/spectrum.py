@@ -84,7 +84,8 @@ def spectrum_of(gram: Gram, *, vectors: bool = True) -> Spectrum:
         values = np.sqrt(eigenvalues)
         return Spectrum(values, basis, values - np.sqrt(np.maximum(eigenvalues - slack, 0.0)), float(np.sqrt(slack)))
     known = np.where(eigenvalues > slack, np.sqrt(eigenvalues), 0.0)
-    left, values, _ = np.linalg.svd(gram.factor @ (basis * known))
+    basis = gram.factor @ (basis * known)  # in the place of the first, which is no longer held while LAPACK works
+    left, values, _ = np.linalg.svd(basis)
     # An error of the second Gram matrix moves values^2 by that times |L^T u|^2: of the whole W that is values^2 and the
     # shift, of a part of W, or of W in other units, much more where W itself moves far along u. The product rounds.
     rounding = float(4.0 * EPS * np.sqrt(size) * values[0])
