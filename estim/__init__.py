@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from estim.recovery.interval_record import ConfidenceInterval as ConfidenceInterval
     from estim.recovery.intervals import confidence_interval as confidence_interval
     from estim.recovery.intervals import coverage as coverage
+    from estim.recovery.pool import pool as pool
     from estim.recovery.recovery import Recovery as Recovery
     from estim.recovery.recovery import recover as recover
     from estim.recovery.response import MeanResponse as MeanResponse
@@ -60,6 +61,7 @@ _HOME = {
     "coverage": "recovery.intervals",
     "judge_models": "probe.two_models.judge_models",
     "linearity": "probe.along",
+    "pool": "recovery.pool",
     "recover": "recovery.recovery",
     "recover_parameters": "probe.many_unknowns.trials",
     "response_along": "probe.along",

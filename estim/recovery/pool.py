@@ -1,0 +1,138 @@
+"""Monte Carlo records of one problem, drawn apart, put together."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from estim.probe.many_unknowns.record import ParameterRecovery
+from estim.recovery.recovery import Recovery
+
+Array = npt.NDArray[np.float64]
+Pooled = TypeVar("Pooled", Recovery, ParameterRecovery)
+
+#: Means over the trials, and root-mean-squares with the field of their standard errors.
+_MEANS = ("bias", "relative_bias", "coordinate_bias", "clipped_low", "clipped_high", "evaluations")
+_ROOTS = {"rmse": "rmse_se", "coordinate_rmse": "coordinate_rmse_se"}
+#: What else the draws decide.
+_OTHERS = ("relative_rmse", "trials", "failures", "notes", "numerical_error")
+#: How far records of one problem may be apart where they were made by several machines.
+_DIGITS = 1e-6
+
+
+def pool(records: Iterable[Pooled]) -> Pooled:
+    """Put Monte Carlo recoveries of one problem together: jobs with seeds of their own, as one with all their trials.
+
+    Parameters
+    ----------
+    records : iterable of Recovery, or of ParameterRecovery
+        Of the same problem at the same noise, by Monte Carlo, each with another seed:
+        ``numpy.random.SeedSequence(0).spawn(jobs)`` gives streams that do not overlap. That two records do not share
+        some of their draws cannot be seen, only that they do not share all.
+
+    Returns
+    -------
+    Recovery or ParameterRecovery
+        Every mean, root-mean-square and standard error of all trials together, to rounding; the notes of all.
+
+    Raises
+    ------
+    TypeError
+        When an entry is no such record.
+    ValueError
+        When there is none, one is not by Monte Carlo, two are of different problems (the message names the field), or
+        two hold the same draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import estim
+    >>> seeds = np.random.SeedSequence(0).spawn(4)
+    >>> identity = estim.MeanResponse(lambda t: t)
+    >>> jobs = [estim.recover(identity, 1.0, 1.0, trials=50_000, rng=seed) for seed in seeds]
+    >>> found = estim.pool(jobs)
+    >>> found.trials
+    200000
+    >>> bool(abs(found.rmse[0] - 0.87064877) < 4 * found.rmse_se[0] < 2.1 * jobs[0].rmse_se[0])
+    True
+    """
+    given = list(records)
+    _check(given)
+    first = given[0]
+    trials = np.array([record.trials for record in given], dtype=np.float64)
+    weights = trials / trials.sum()
+    fields: dict[str, Any] = {
+        name: np.tensordot(weights, _stacked(given, name), 1) for name in _MEANS if hasattr(first, name)
+    }
+    for root, error in _ROOTS.items():
+        if hasattr(first, root):
+            fields[root], fields[error] = _root(_stacked(given, root), _stacked(given, error), trials)
+    if isinstance(first, Recovery):
+        fields["relative_rmse"] = fields["rmse"] / (abs(first.theta) or np.nan)
+        fields["numerical_error"] = _stacked(given, "numerical_error").max(axis=0)
+    else:
+        fields["failures"] = sum(record.failures for record in given)
+        fields["evaluations"] = float(fields["evaluations"])
+    notes = dict.fromkeys(note for record in given for note in record.notes)
+    return replace(first, trials=int(trials.sum()), notes=tuple(notes), **fields)
+
+
+def _stacked(records: list[Any], name: str) -> Array:
+    return np.array([getattr(record, name) for record in records])
+
+
+def _root(rmse: Array, error: Array, trials: Array) -> tuple[Array, Array]:
+    """Return the root of the mean square over all trials, and its standard error, from those of each record.
+
+    A standard error e of the root r of n squares stands for their variance, v = (2 r e)^2 (n - 1); variances within
+    and between the records make that of all.
+    """
+    unit = np.where(rmse.max(axis=0) > 0.0, rmse.max(axis=0), 1.0)  # no square overflows or vanishes
+    share, squares = (trials / trials.sum())[:, None], (rmse / unit) ** 2
+    within = (2.0 * (rmse / unit) * (error / unit)) ** 2 * (trials[:, None] - 1.0)
+    square = (share * squares).sum(axis=0)
+    variance = (share * (within + (squares - square) ** 2)).sum(axis=0)
+    root = np.sqrt(square)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = np.where(root > 0.0, 0.5 * np.sqrt(variance / (trials.sum() - 1.0)) / root, 0.0)
+    return unit * root, unit * np.where(np.isnan(root), np.nan, spread)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Compare to the digits that machines agree on."""
+    if not isinstance(one, np.ndarray | float):
+        return bool(one == other)
+    first, second = np.asarray(one), np.asarray(other)
+    if first.shape != second.shape:
+        return False
+    size = float(np.abs(first[np.isfinite(first)]).max(initial=0.0))
+    return np.allclose(first, second, rtol=_DIGITS, atol=_DIGITS * size, equal_nan=True)
+
+
+def _check(records: list[Any]) -> None:
+    if not records:
+        msg = "records must hold at least one recovery; got none"
+        raise ValueError(msg)
+    for k, record in enumerate(records):
+        if not isinstance(record, Recovery | ParameterRecovery) or type(record) is not type(records[0]):
+            msg = f"records must be Recovery, or all ParameterRecovery; got {type(record).__name__} at entry {k}"
+            raise TypeError(msg)
+        if record.trials == 0:
+            msg = f"records must be by Monte Carlo: the others have no draws to put together; got entry {k} without"
+            raise ValueError(msg)
+    drawn = {*_MEANS, *_ROOTS, *_ROOTS.values(), *_OTHERS}
+    for name in (name for name in records[0]._fields() if name not in drawn):
+        for k, record in enumerate(records):
+            one, other = getattr(records[0], name), getattr(record, name)
+            if not _alike(one, other):
+                msg = f"records must be of one problem; {name} of entry {k} is {other!r:.60}, of entry 0 {one!r:.60}"
+                raise ValueError(msg)
+    seen: dict[str, int] = {}
+    for k, record in enumerate(records):
+        draws = repr([record.bias.tolist(), record.rmse.tolist(), record.trials])
+        if draws in seen:
+            msg = f"records must be drawn with different seeds; entries {seen[draws]} and {k} hold the same draws"
+            raise ValueError(msg)
+        seen[draws] = k
