@@ -100,5 +100,9 @@ def test_only_what_belongs_together_is_put_together():
         estim.pool([job, one(SEEDS[1], theta=0.6)])
     with pytest.raises(ValueError, match=r"^records must be of one problem; sigma of entry 1 is "):
         estim.pool([job, one(SEEDS[1], sigma=SIGMA[:2])])
+    with pytest.raises(ValueError, match=r"^records must be of one problem; sigma of entry 1 is "):
+        estim.pool([job, one(SEEDS[1], sigma=[0.0100000001, *SIGMA[1:]])])
+    with pytest.raises(ValueError, match=r"^records must be of one problem; linear_rmse of entry 1 is "):
+        estim.pool([job, one(SEEDS[1], response=estim.MeanResponse(lambda t: 1.1 * t * t, name=job.response))])
     with pytest.raises(ValueError, match=r"with different seeds; entries 0 and 2 hold the same draws$"):
         estim.pool([one(5), one(6), one(5)])
