@@ -11,6 +11,7 @@ from estim.probe.arguments import coefficients, real_number
 from estim.probe.derivatives.differentiate import scales_of
 from estim.probe.derivatives.rounding import EPS, rounding_noise
 from estim.probe.directions.noise import Whitening, whitening
+from estim.probe.labels import require_order_of_bank
 from estim.probe.model.calls import Calls, first_calls
 from estim.probe.model.probe import as_callable, probe
 from estim.probe.model.probed import Probed
@@ -88,6 +89,7 @@ def response_along(
     >>> round(float(along.slope(0.0)), 6), round(float(along.excess(2.0)), 6)
     (0.953531, 0.612257)
     """
+    require_order_of_bank(sigma, bank)
     found, calls = start(model, bank, params, names)
     unit = _step(direction, found.names, "direction")
     unit = unit / np.linalg.norm(unit)
@@ -162,6 +164,7 @@ def linearity(
     >>> round(found.predicted, 6), round(found.actual, 6), round(found.ratio, 6)
     (50.0, 62.5, 1.25)
     """
+    require_order_of_bank(sigma, bank)
     found, calls = start(model, bank, params, names)
     change = _step(delta, found.names, "delta")
     noise = noisy(sigma, found.total)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.masks import unmasked
+from estim.probe.labels import by_name
 
 Array = NDArray[np.float64]
 
@@ -51,6 +52,7 @@ def coefficients(values: Any, names: tuple[str, ...], argument: str) -> Array:
     TypeError, ValueError
         When an entry is no finite real number, their number does not fit, or a name is unknown.
     """
+    values = by_name(values, names, argument)
     if isinstance(values, Mapping):
         unknown = next((name for name in values if name not in names), None)
         if unknown is not None:

@@ -17,6 +17,8 @@ from estim.probe.directions.proven import Subspace, exact_null_space, gauge_of
 from estim.probe.directions.readout import measured
 from estim.probe.directions.resolve import Directions, resolve, undecided
 from estim.probe.directions.shares import carriers_of, group_table, groups_alone
+from estim.probe.labels import in_order, require_order_of_bank
+from estim.probe.model.names_of_inputs import names_of_inputs
 from estim.probe.record import Sensitivity
 from estim.probe.status import Status
 from estim.probe.words import combinations, noise_phrase
@@ -48,7 +50,7 @@ def assemble(
     jacobian, parameters = probed.jacobian, probed.jacobian.shape[1]
     noise = noise_of(probed, sigma, repeats, repeat_correlation)
     error = with_tolerance(jacobian, probed.take_error(), rtol, atol)
-    change = _smallest_change(smallest_change, parameters)
+    change = _smallest_change(in_order(smallest_change, probed.names, "smallest_change"), parameters)
     condensed = condense(jacobian, error, noise)
     norms = condensed.column_norms()
     gauge, null = _proven(probed, error, symmetry, condensed)
@@ -259,6 +261,7 @@ def from_jacobian(
     """Make the record of `Sensitivity.from_jacobian`."""
     from estim.probe.model.matrix import probe_matrix
 
+    require_order_of_bank(sigma, jacobian)
     probed = probe_matrix(
         jacobian,
         jac_error=jac_error,
@@ -276,4 +279,6 @@ def from_jacobian(
         certified = matrix_directions(probed, noise, digits)
     else:
         probed, sigma = without_rough(probed, sigma, options["repeats"], options["repeat_correlation"])
-    return assemble(probed, sigma, certified=certified, **options)
+    found = assemble(probed, sigma, certified=certified, **options)
+    named = names_of_inputs(jacobian, probed.total) if inputs is None else ()
+    return replace(found, input_names=named) if named else found

@@ -72,7 +72,7 @@ class Questions:
         Parameters
         ----------
         functional : array_like, shape (parameters,), or mapping of names to coefficients
-            u, the combination u . theta.
+            u, the combination u . theta. A pandas Series goes by its labels, here and wherever parameters have names.
 
         Returns
         -------

@@ -235,12 +235,12 @@ class Sensitivity(Questions, Views, Record):
         ----------
         jacobian : array_like, shape (readings, parameters)
             Floats are taken as known to rounding, ``eps |J|``. An object array of integers, ``Fraction`` or decimal
-            strings is exact: then what has no effect is proven NULL.
+            strings is exact: then what has no effect is proven NULL. The columns of a DataFrame name the parameters.
         sigma, repeats, repeat_correlation, smallest_change, names, groups, inputs, rtol, atol, digits, nan_policy
             As for `estim.sensitivity`.
         jac_error : array_like, shape (readings, parameters) or broadcast to it, optional
             Bound on the error of each entry, in its units, in place of rounding.
-        parameters : array_like, shape (parameters,), optional
+        parameters : array_like, shape (parameters,), or mapping of names to numbers, optional
             Where the model was linearised, all finite; NaN when left out.
         symmetry : array_like, shape (parameters, symmetries), optional
             As for `estim.sensitivity`.

@@ -10,6 +10,7 @@ from estim.attention import Network
 from estim.probe.assemble import assemble, certified_directions
 from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.noise import noise_of
+from estim.probe.labels import require_order_of_bank
 from estim.probe.model.batches import Batches, joined
 from estim.probe.model.given import require_nan_policy
 from estim.probe.model.kinds import (
@@ -79,7 +80,8 @@ def sensitivity(
     repeat_correlation : float
         Common correlation between two repeats of a reading.
     smallest_change : float or array_like of shape (parameters,), optional
-        Smallest change of interest, in the parameters' units; a direction whose floor exceeds it is WEAK.
+        Smallest change of interest, in the parameters' units, (parameters,) or by name; a direction whose floor exceeds
+        it is WEAK.
     names, groups : sequence of str, (parameters,), optional
         In place of those found in `params`. Groups of a torch module: "layers", by the path of the module that owns a
         parameter (when left out); one for each of its tensors; or a mapping from group to names of tensors or modules.
@@ -150,6 +152,7 @@ def sensitivity(
     check_progress(progress)
     require_nan_policy(nan_policy)
     require_keep(keep)
+    require_order_of_bank(sigma, bank)
     bank = same_batches(bank)
     if is_torch_module(model):
         from estim.probe.torch.asked import Asked

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.arguments import real_number, reals
+from estim.probe.labels import by_name
 
 Array = npt.NDArray[np.float64]
 
@@ -49,6 +50,7 @@ def read_bounds(bounds: Any, parameters: Array, names: tuple[str, ...]) -> tuple
 
 def _end(end: Any, which: str, missing: float, names: tuple[str, ...]) -> Array:
     argument = f"bounds, the {which} ones,"
+    end = by_name(end, names, argument)
     if isinstance(end, Mapping):
         unknown = next((name for name in end if name not in names), None)
         if unknown is not None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from estim.attention import Network
 from estim.probe.assemble import assemble
 from estim.probe.directions.noise import Whitening, whitening
+from estim.probe.labels import require_order_of_bank
 from estim.probe.many_unknowns.bounds import read_bounds
 from estim.probe.many_unknowns.curvature import SecondOrder, box_breakdown, second_order
 from estim.probe.many_unknowns.fits import Coordinates
@@ -53,6 +54,7 @@ def set_up(
             f"function, so that a box of factors means nothing; got {bounds!r:.80}"
         )
         raise ValueError(msg)
+    require_order_of_bank(sigma, bank)
     bank = same_batches(bank)
     probed = probe(model, bank, params=params, jac=jac, names=names)
     noise = _noisy(sigma, probed.total)

@@ -1,6 +1,6 @@
 """A Jacobian given as a matrix, floats or exact entries, seen as a probed model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from estim.masks import unmasked
 from estim.probe.arguments import numbers_of_inputs, reals, words
+from estim.probe.labels import in_order
 from estim.probe.model.probed import Probed
 
 Array = npt.NDArray[np.float64]
@@ -41,12 +42,14 @@ def probe_matrix(
         raise ValueError(msg)
     owner = np.arange(readings) if inputs is None else numbers_of_inputs(inputs, readings)
     kept = _kept(values, nan_policy)
-    point = np.full(count, np.nan) if parameters is None else _parameters(parameters, count)
-    named = tuple(f"theta[{j}]" for j in range(count)) if names is None else words(names, count, "names")
+    named = _named(jacobian, count) if names is None else words(names, count, "names")
     if len(set(named)) < count:
         twice = next(name for name in named if named.count(name) > 1)
         msg = f"names must differ; got {twice!r} twice"
         raise ValueError(msg)
+    parameters = in_order(parameters, named, "parameters")
+    point = np.full(count, np.nan) if parameters is None else _parameters(parameters, count)
+    groups = groups if isinstance(groups, Mapping) else in_order(groups, named, "groups")
     dropped = readings - int(np.count_nonzero(kept))
     notes = (f"{dropped} readings that are NaN were left out.",) if dropped else ()
     whole = bool(kept.all())
@@ -57,6 +60,14 @@ def probe_matrix(
         derivative="given", tangents=None, exact=None if exact is None else exact[kept], notes=notes,
         kept=np.flatnonzero(kept), total=readings,
     )  # fmt: skip
+
+
+def _named(jacobian: Any, count: int) -> tuple[str, ...]:
+    """Return the columns' names of a DataFrame that has any, or numbers."""
+    labels = getattr(jacobian, "columns", None)
+    if labels is not None and type(labels).__name__ != "RangeIndex":
+        return tuple(str(label) for label in labels)
+    return tuple(f"theta[{j}]" for j in range(count))
 
 
 def _errors(jac_error: npt.ArrayLike, shape: tuple[int, ...]) -> Array:

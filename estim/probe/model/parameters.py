@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from estim.masks import unmasked
 from estim.probe.arguments import words
+from estim.probe.labels import in_order
 
 Array = npt.NDArray[np.float64]
 
@@ -127,7 +128,7 @@ def _labels(given: Sequence[str] | None, default: list[str], argument: str) -> t
 
 def _groups(given: Any, default: list[str], names: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(given, Mapping):
-        return _labels(given, default, "groups")
+        return _labels(in_order(given, names, "groups"), default, "groups")
     for group, members in given.items():
         if isinstance(members, str) or not isinstance(members, Iterable):
             msg = f"groups must map each group to a list of names; got {members!r:.60} for {group!r}"

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.along import absolute, compared, whitened
+from estim.probe.labels import require_order_of_bank
 from estim.probe.model.kinds import is_torch_module, require_left_out
 from estim.probe.model.same_batches import same_batches
 from estim.probe.two_models.model_change import ModelChange
@@ -121,6 +122,7 @@ def judge_models(
     sides = 1 + (baseline == "noisy")
     wanted = {"confidence_level": confidence_level, "power": power}
     repeats, random = Repeats(float(sides), sides, float(repeat_correlation)), generator(rng)
+    require_order_of_bank(sigma, bank)
     bank = same_batches(bank)
     if is_torch_module(before):
         from estim.probe.torch.two_models import compared_modules

@@ -106,23 +106,40 @@ def _difference(found: "Sensitivity", smallest: Any) -> Array | None:
     pair = isinstance(smallest, tuple) and len(smallest) == 2 and not any(isinstance(x, Real) for x in smallest)
     if not pair:
         return found._vector(smallest, "smallest_change")
-    before, after = (_flat(part) for part in smallest)
-    if before.shape != after.shape:
-        msg = f"smallest_change, two sets of parameters, must be alike; got {before.size} and {after.size} numbers"
-        raise ValueError(msg)
+    before, after = _alike(_flat(smallest[0]), _flat(smallest[1]), found.names)
     from estim.probe.two_models.pair_of_networks import change_between, comparable
 
     delta = change_between(*smallest) if comparable(*smallest) else after - before
     return None if delta is None else found._vector(delta, "smallest_change")
 
 
-def _flat(params: Any) -> Array:
+def _flat(params: Any) -> tuple[tuple[str, ...], Array]:
+    """Return the names and the values of a set of parameters."""
     from estim.attention import Network
     from estim.probe.model.parameters import read_parameters
 
     if isinstance(params, Network):
-        return params.parameters
-    return read_parameters(params, argument="smallest_change").values
+        return (), params.parameters
+    read = read_parameters(params, argument="smallest_change")
+    return read.names, read.values
+
+
+def _alike(
+    before: tuple[tuple[str, ...], Array], after: tuple[tuple[str, ...], Array], names: tuple[str, ...]
+) -> tuple[Array, Array]:
+    """Return the values of two sets of parameters in one order: the record's where their names are its names."""
+    order = names if set(names) == set(before[0]) else before[0]
+    if before[1].shape != after[1].shape or set(before[0]) != set(after[0]):
+        msg = (
+            f"smallest_change, two sets of parameters, must be alike; got {before[1].size} and {after[1].size} numbers"
+        )
+        if before[1].shape == after[1].shape:
+            msg += f", and {min(set(before[0]) ^ set(after[0]))!r} is in one of them only"
+        raise ValueError(msg)
+    if not order:
+        return before[1], after[1]
+    first, second = (dict(zip(*part, strict=True)) for part in (before, after))
+    return np.array([first[name] for name in order]), np.array([second[name] for name in order])
 
 
 def _of_one(found: "Sensitivity", delta: Array) -> Margin:

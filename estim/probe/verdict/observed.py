@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from estim.masks import unmasked
 from estim.probe.directions.noise import norms_of
+from estim.probe.labels import labels_of, require_order
 from estim.probe.verdict.planning import Repeats
 from estim.streams import check_flag
 
@@ -84,6 +85,7 @@ def shift_or_pair(found: "Sensitivity", observed: Any) -> tuple[Side, ...]:
     if isinstance(observed, tuple) and len(observed) == 2 and np.ndim(observed[0]) and np.ndim(observed[1]):
         if found.repeats > 1:
             _require_clear(found, observed)
+        require_order(observed[1], labels_of(observed[0]), "observed_shift, the readings after,", "those before")
         return tuple(_side(found, part) for part in observed)
     side = _side(found, observed)
     if side.repeated:
@@ -104,6 +106,7 @@ def _require_clear(found: "Sensitivity", pair: tuple[Any, Any]) -> None:
 
 
 def _side(found: "Sensitivity", values: Any) -> Side:
+    require_order(values, found.input_names, "observed_shift", "the bank's inputs")
     array = np.asarray(unmasked(values))
     if array.dtype.kind not in "biufc":
         msg = f"observed_shift must be numbers; got dtype {array.dtype}"
