@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("--upper", type=float, default=None, help="domain of a plain function (default: infinite)")
     recover.add_argument("--trials", type=int, help="Monte Carlo trials (default 100000)")
     recover.add_argument("--exact", action="store_true", help="exact moments by quadrature, no simulation")
-    recover.add_argument("--rng", type=int, default=None, help="seed of the draws")
+    recover.add_argument("--rng", type=int, default=None, help="seed of the draws (default: other draws each time)")
     recover.add_argument("--workers", type=int, help="threads; -1 for one a processor")
     recover.add_argument("--progress", action="store_true", help="show a progress bar")
     recover.add_argument("--json", action="store_true", help="print JSON, not a table")
@@ -113,12 +113,14 @@ def _recover(options: argparse.Namespace) -> int:
 
 def _sensitivity(options: argparse.Namespace) -> int:
     from estim.files import load_data
+    from estim.plotting import new_figure
     from estim.probe.sensitivity import sensitivity
 
     if options.plot:
         check_picture(options.plot)
     if options.report:
         check_page(options.report, "--report")
+        new_figure()  # a page has pictures
     sigma = _sigma(options.sigma)
     bank = load_data(options.bank, "BANK")
     params = None if options.params is None else _columns(load_data(options.params, "--params"))

@@ -170,6 +170,14 @@ class TestSensitivity:
         assert main([*self.command, "--report", "r.pdf"]) == 2
         assert "--report must end in .html or .htm, as a page is HTML" in capsys.readouterr().err
 
+    @pytest.mark.parametrize("wanted", [("--report", "r.html"), ("--plot", "p.png")])
+    def test_so_is_a_missing_matplotlib(self, wanted, monkeypatch, capsys):
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+        assert main([*self.command, *wanted]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err == "estim: pictures need matplotlib: pip install 'estim[plot]'\n"
+
 
 def test_a_reader_that_leaves_early_is_no_error():
     code = "import sys; from estim.cli import main; raise SystemExit(main(sys.argv[1:]))"
