@@ -45,11 +45,11 @@ def plot_recovery(result: "Recovery", *, exact: "Recovery | None" = None) -> "Fi
     above.set_title(f"Recovery of theta = {result.theta:g}", loc="left", fontsize=11.0)
     above.legend(frameon=False, loc="upper left")
     source = result if exact is None else exact
-    for fraction, color, label in (
-        (source.clipped_low, BLUE, "clipped at the lower end"),
-        (source.clipped_high, ORANGE, "clipped at the upper end"),
+    for counted, fraction, color, label in (
+        (result.clipped_low, source.clipped_low, BLUE, "clipped at the lower end"),
+        (result.clipped_high, source.clipped_high, ORANGE, "clipped at the upper end"),
     ):
-        below.plot(source.sigma, fraction, "o", ms=3.5, color=color, label=label)
+        below.plot(result.sigma, counted, "o", ms=3.5, color=color, label=label)
         if source.method == "exact":
             below.plot(*_clipped_between(source.sigma, fraction), color=color)
     below.set(xscale="log", xlabel="noise sd of a reading, sigma", ylabel="fraction")

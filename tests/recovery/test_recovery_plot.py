@@ -16,11 +16,15 @@ def labels(axes):
 def test_monte_carlo_exact_and_linear_are_drawn_on_log_axes(curve):
     sigma = np.geomspace(1e-3, 1.0, 7)
     exact = estim.recover(curve, 1.0, sigma, method="exact")
-    above, below = estim.recover(curve, 1.0, sigma, rng=0, trials=500).plot(exact=exact).axes
+    drawn = estim.recover(curve, 1.0, sigma, rng=0, trials=500)
+    above, below = drawn.plot(exact=exact).axes
     assert above.get_xscale() == above.get_yscale() == below.get_yscale() == "log"
     assert labels(above) == ["exact", "linear: sigma / |slope|", "Monte Carlo, 500 trials (±2 s.e.)"]
     assert labels(below) == ["clipped at the lower end", "clipped at the upper end"]
     assert np.array_equal(above.lines[0].get_ydata(), exact.relative_rmse)
+    dots, line = below.lines[:2]  # what was counted, beside what is exact
+    assert np.array_equal(dots.get_ydata(), drawn.clipped_low)
+    assert np.isclose(line.get_ydata()[-1], exact.clipped_low[-1])
 
 
 def test_unsorted_levels_are_drawn_in_order(curve):
