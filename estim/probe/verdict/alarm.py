@@ -229,14 +229,14 @@ def _in_words(
         return f"Alarm: the statistic, {value:.4g}, exceeds {threshold:.4g} ({false}).", "Look at what changed."
     silence = f"No alarm: the statistic, {value:.4g}, does not exceed {threshold:.4g}"
     if outcome is Outcome.EQUIVALENT:
-        return f"{silence}, and {against} ({false}).", "Nothing: the silence may be believed."
+        return f"{silence}, and {against} ({false}).", "The silence may be believed."
     if rates.power < power:
         reason = f"{silence}, but {against} only, below {power:g} ({false}): the silence proves nothing."
     else:
         reason = f"{silence}, and {against}; yet with that change a statistic as small has probability "
         reason += f"{rates.equivalence_p_value:.2g}, above {alarm:.3g}."
     if margin.gauge:
-        return reason, "Nothing: ask for a change that is one."
+        return reason, "Ask for a change that is one."
     if margin.unseen:
         return reason, advice_for_the_unseen(margin)
     return reason, "Lower the threshold at the price of false alarms, or judge by all readings: leave out statistic."

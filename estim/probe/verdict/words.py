@@ -113,14 +113,14 @@ def prescribe(outcome: Outcome, said: Said) -> str:
         largest = ", ".join(str(i) for i in said.observed.largest)
         return f"Look at what changed: readings {largest} moved most." if largest else "Look at what changed."
     if outcome is Outcome.EQUIVALENT:
-        return "Nothing: the silence may be believed."
+        return "The silence may be believed."
     return _for_the_blind(said)
 
 
 def _for_the_blind(said: Said) -> str:
     margin = said.margin
     if margin.gauge:
-        return "Nothing: ask for a change that is one."
+        return "Ask for a change that is one."
     if margin.unseen or not said.observed.degrees:
         return advice_for_the_unseen(margin, nothing=not said.observed.degrees)
     if said.wanted >= said.most:
