@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,12 +16,15 @@ from estim.recovery.response import MeanResponse
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0, or 2 when the command line is not understood or what it names is refused."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
     try:
         return int(options.run(options))
     except BrokenPipeError:  # the reader, head or less, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except SystemExit as error:
+        print(f"estim: what was named ended Python with {error!r}", file=sys.stderr)
+        return 2
     except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError) as error:
         print(f"estim: {error}", file=sys.stderr)
         return 2
@@ -84,6 +88,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """Join an option and a negative number, which argparse takes for an option when it has an exponent."""
+    joined: list[str] = []
+    for word in arguments:
+        if joined and joined[-1].startswith("--") and "=" not in joined[-1] and _is_negative(word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _is_negative(word: str) -> bool:
+    try:
+        return word.startswith("-") and float(word) <= 0.0
+    except ValueError:
+        return False
+
+
 def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
@@ -102,9 +124,10 @@ def _recover(options: argparse.Namespace) -> int:
     if options.exact and given:
         msg = f"--exact draws nothing: leave out --{next(iter(given))}"
         raise ValueError(msg)
-    response = _response(options.response, options.lower, options.upper)
     method: Literal["exact", "monte-carlo"] = "exact" if options.exact else "monte-carlo"
-    result = recover(response, options.theta, options.sigma, method=method, progress=options.progress, **given)
+    with redirect_stdout(sys.stderr):  # what the user's code prints: the output is the result alone
+        response = _response(options.response, options.lower, options.upper)
+        result = recover(response, options.theta, options.sigma, method=method, progress=options.progress, **given)
     print(result.to_json(indent=2) if options.json else result.summary())
     if options.plot:
         result.plot().savefig(options.plot, dpi=150)
@@ -124,14 +147,15 @@ def _sensitivity(options: argparse.Namespace) -> int:
     sigma = _sigma(options.sigma)
     bank = load_data(options.bank, "BANK")
     params = None if options.params is None else _columns(load_data(options.params, "--params"))
-    model = load(options.model)
-    if params is None and callable(model) and not hasattr(model, "parameters"):
-        msg = f"--params FILE must be given, as {options.model} is a function of parameters (json, npy, npz or csv)"
-        raise ValueError(msg)
-    result = sensitivity(
-        model, bank, sigma, params=params, repeats=options.repeats,
-        smallest_change=options.smallest_change, digits=options.digits,
-    )  # fmt: skip
+    with redirect_stdout(sys.stderr):
+        model = load(options.model)
+        if params is None and callable(model) and not hasattr(model, "parameters"):
+            msg = f"--params FILE must be given, as {options.model} is a function of parameters (json, npy, npz or csv)"
+            raise ValueError(msg)
+        result = sensitivity(
+            model, bank, sigma, params=params, repeats=options.repeats,
+            smallest_change=options.smallest_change, digits=options.digits,
+        )  # fmt: skip
     print(result.to_json(indent=2) if options.json else result.summary())
     if options.plot:
         result.plot().savefig(options.plot, dpi=150)
@@ -218,7 +242,7 @@ def load(place: str) -> Any:
     except ImportError as error:
         msg = f"{module} could not be imported, from the current directory or elsewhere: {error}"
         raise ModuleNotFoundError(msg) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script ends Python where it does not ask for __main__
         msg = f"{module} could not be imported: it raises {error!r}"
         raise ValueError(msg) from error
     for part in name.split("."):

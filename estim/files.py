@@ -1,6 +1,7 @@
 """Data of the command line: npy, npz, csv, parquet and json files; never pickles, which run code."""
 
 import json
+import os
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def load_data(path: str, argument: str) -> Any:
 
 
 def check_folder(path: Any, argument: str) -> None:
-    """Refuse a file that is a folder, or whose folder does not exist.
+    """Refuse a file that is a folder, or that may not be written, or whose folder does not exist.
 
     Raises
     ------
@@ -57,6 +58,9 @@ def check_folder(path: Any, argument: str) -> None:
     if not target.parent.is_dir():
         msg = f"{argument} must be in a folder that exists; {str(target.parent)!r} does not, got {str(path)!r}"
         raise FileNotFoundError(msg)
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        msg = f"{argument} must be a file that may be written; got {str(path)!r}"
+        raise PermissionError(msg)
 
 
 def check_page(path: Any, argument: str) -> None:

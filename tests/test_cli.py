@@ -232,3 +232,55 @@ class TestANewcomer:
         error = capsys.readouterr().err
         assert said in error
         assert error.count("\n") == 1
+
+
+class TestOutputOfTheUsersCode:
+    @pytest.fixture(autouse=True)
+    def _talking(self, tmp_path, monkeypatch):
+        monkeypatch.delitem(sys.modules, "talking", raising=False)
+        monkeypatch.delitem(sys.modules, "ending", raising=False)
+        (tmp_path / "talking.py").write_text(
+            "print('imported')\nimport sys\n"
+            "def line(p, x):\n    print('called')\n    return p['a'] * x\n"
+            "def rise(t):\n    print('called')\n    return t\n"
+            "def leaves(p, x):\n    sys.exit(0)\n"
+        )
+        (tmp_path / "ending.py").write_text("raise SystemExit(0)\n")
+        (tmp_path / "p.json").write_text('{"a": 1.0}')
+        np.save(tmp_path / "x.npy", np.arange(1.0, 4.0))
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ["sensitivity", "talking:line", "x.npy", "--sigma", "0.1", "--params", "p.json", "--json"],
+            ["recover", "talking:rise", "--theta", "1", "--sigma", "0.1", "--exact", "--json"],
+        ],
+    )
+    def test_json_is_all_that_is_on_the_output(self, command, capsys):
+        assert main(command) == 0
+        shown = capsys.readouterr()
+        assert isinstance(json.loads(shown.out), dict)
+        assert shown.err.startswith("imported\ncalled\n")
+
+    @pytest.mark.parametrize(
+        ("model", "said"),
+        [("ending:line", "ending could not be imported: it raises SystemExit(0)"), ("talking:leaves", "SystemExit(0)")],
+    )
+    def test_code_that_ends_python_is_no_success(self, model, said, capsys):
+        assert main(["sensitivity", model, "x.npy", "--sigma", "0.1", "--params", "p.json"]) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("theta", ["-1e-3", "-0.001", "-.1E-2"])
+def test_a_negative_number_may_have_an_exponent(theta, capsys):
+    command = ["recover", "mymodule:plain", "--lower", "-0.5", "--upper", "4", "--theta", theta, "--sigma", "0.1"]
+    assert main([*command, "--exact", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["theta"] == -0.001
+
+
+def test_a_file_that_may_not_be_written_is_found_before_the_work(monkeypatch, capsys):
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert main(["recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1", "--plot", "x.png"]) == 2
+    shown = capsys.readouterr()
+    assert shown.err == "estim: --plot must be a file that may be written; got 'x.png'\n"
+    assert not shown.out
