@@ -5,6 +5,7 @@ Without a study: the score card, every figure of the note beside ours, and a pag
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -13,18 +14,21 @@ from pathlib import Path
 from typing import Any
 
 STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders", "growth": "growth"}
+RESULTS = Path("results")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Analyse the studies named, or write the score card of all."""
     options = _options(arguments)
-    names = options.studies or STUDIES
+    names = list(dict.fromkeys(options.studies)) or list(STUDIES)
     sources = {name: options.results / f"{name}.json" for name in names}
-    for name, source in sources.items():
-        if not source.is_file():
-            print(f"analysis: no {source}; run first: python -m sims {name}", file=sys.stderr)
-            return 1
-    studies = {name: json.loads(source.read_text()) for name, source in sources.items()}
+    studies = {name: study for name, source in sources.items() if (study := _study(name, source)) is not None}
+    lacking = [name for name in names if name not in studies]
+    if lacking:
+        missing = ", ".join(str(sources[name]) for name in lacking)
+        out = "" if options.results == RESULTS else f" --out {shlex.quote(str(options.results))}"
+        print(f"analysis: no study in {missing}; run first: python -m sims {' '.join(lacking)}{out}", file=sys.stderr)
+        return 1
     if not options.studies:
         return _score(studies, options.results / "scorecard.html")
     for name, study in studies.items():
@@ -34,6 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module.draw(study).savefig(picture, dpi=150)
         print(f"wrote {picture}", file=sys.stderr)
     return 0
+
+
+def _study(name: str, source: Path) -> dict[str, Any] | None:
+    """Read a study, None when there is no file, or one that is no whole study of that name."""
+    try:
+        study = json.loads(source.read_text())
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(study, dict) and study.get("study") == name and "fixture" in study
+    return study if whole else None
 
 
 def _score(studies: dict[str, Any], page: Path) -> int:
@@ -64,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="STUDY",
         help="default: the score card of all",
     )
-    parser.add_argument("--results", type=Path, default=Path("results"), help="folder (default %(default)s)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder (default %(default)s)")
     return parser
 
 

@@ -1,7 +1,7 @@
 """Run studies and write each as JSON: ``python -m sims recovery``.
 
-Without a study: all of them, but for those already written by these versions and with no option that would change
-them, so that an interrupted run goes on where it stopped.
+Without a study: all of them, but for those already written by these versions with the same seed and trials, so that an
+interrupted run goes on where it stopped.
 """
 
 import argparse
@@ -14,14 +14,26 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
+from typing import Any
 
 STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders", "growth": "growth"}
 PACKAGES = ("estim", "numpy", "scipy", "numba", "mpmath", "python-flint")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the studies named, or all, in the order of `STUDIES`."""
+    """Run the studies named, or all, in the order of `STUDIES`; return 0, 2 when something does not fit."""
     options = _options(arguments)
+    try:
+        return _run(options)
+    except (ValueError, OSError) as error:
+        print(f"sims: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("sims: interrupted; studies already written are kept", file=sys.stderr)
+        return 130
+
+
+def _run(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.studies or STUDIES:
         run = import_module(f"sims.{STUDIES[name]}").run
@@ -34,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2
         versions = {"python": python_version(), **{package: version(package) for package in PACKAGES}}
         target = options.out / f"{name}.json"
-        if not (options.studies or options.again or given) and _written_by(target) == versions:
+        known = {key: one.default for key, one in accepted.items() if key in ("rng", "trials")}
+        asked = {"versions": versions, **known, **{key: value for key, value in given.items() if key in known}}
+        if not (options.studies or options.again) and _written_with(target, asked) == asked:
             print(f"kept {target}; --again computes it again", file=sys.stderr)
             continue
         study = run(progress=options.progress, **{key: value for key, value in given.items() if key in accepted})
@@ -46,10 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _written_by(target: Path) -> object:
-    """Return the versions that wrote a study, None when there is none."""
+def _written_with(target: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a study was written with of what is asked for, None when there is none."""
     try:
-        return json.loads(target.read_text())["versions"]
+        study = json.loads(target.read_text())
+        return {key: study[key] for key in asked}
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

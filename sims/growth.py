@@ -6,6 +6,7 @@ in [0, 1]; a sum of three exponentials with amplitudes in [0, 5] and rates in [0
 identifiable parameters at once, at three scales. Fixtures are ours; the note's own are not disclosed.
 """
 
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -56,7 +57,7 @@ def run(*, rng: int = 0, trials: int = 20_000, workers: int = 1, progress: bool 
 
     def say(what: str) -> None:
         if progress:
-            print(f"growth: {what}", flush=True)
+            print(f"growth: {what}", file=sys.stderr)
 
     chains = []
     for depth in DEPTHS:

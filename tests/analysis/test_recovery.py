@@ -24,7 +24,20 @@ def test_ours_stands_next_to_the_notes_two_figures(results, capsys):
 
 def test_a_missing_study_says_how_to_make_it(tmp_path, capsys):
     assert analyse(["recovery", "--results", str(tmp_path)]) == 1
-    assert "run first: python -m sims recovery" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.endswith(f"run first: python -m sims recovery --out {tmp_path}\n")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"study": "recovery"}', '{"study": "growth", "fixture": {}}'])
+def test_a_file_that_is_no_whole_study_says_how_to_make_it(content, tmp_path, capsys):
+    (tmp_path / "recovery.json").write_text(content)
+    assert analyse(["recovery", "--results", str(tmp_path)]) == 1
+    assert f"no study in {tmp_path / 'recovery.json'}; run first" in capsys.readouterr().err
+
+
+def test_all_that_is_missing_is_said_at_once(results, capsys):
+    assert analyse(["--results", str(results)]) == 1
+    assert "python -m sims spectrum contact-orders growth --out" in capsys.readouterr().err
 
 
 def test_a_misspelt_study_is_told_the_right_one(capsys):

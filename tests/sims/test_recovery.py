@@ -1,8 +1,10 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import sims.__main__
 from sims.__main__ import main
 
 
@@ -40,3 +42,46 @@ def test_a_misspelt_study_is_told_the_right_one(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["zzz"])
     assert "there is no study 'zzz'; the studies are recovery, spectrum" in capsys.readouterr().err
+
+
+def test_what_does_not_fit_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for command in (
+        ["--out", str(tmp_path / "file")],
+        ["--out", str(tmp_path), "--trials", "1"],
+        ["--out", str(tmp_path), "--rng", "-1"],
+        ["--out", str(tmp_path), "--workers", "0"],
+    ):
+        assert main(["recovery", *command]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("sims: ")
+        assert said.count("\n") == 1
+
+
+def test_a_study_is_kept_only_when_it_is_what_is_asked_for(tmp_path, monkeypatch, capsys):
+    def run(*, rng=0, trials=100, workers=1, progress=False):
+        return {"rng": rng, "trials": trials, "fixture": {}}
+
+    def said(*command):
+        assert main([*command, "--out", str(tmp_path)]) == 0
+        return capsys.readouterr().err.split()[0]
+
+    monkeypatch.setattr(sims.__main__, "STUDIES", {"short": "short"})
+    monkeypatch.setattr(sims.__main__, "import_module", lambda name: SimpleNamespace(run=run))
+    assert said("short", "--trials", "5") == "wrote"
+    assert said() == "wrote"  # five trials are not the study's own number
+    assert said() == "kept"
+    assert said("--rng", "3") == "wrote"
+    assert said("--rng", "3", "--workers", "2") == "kept"  # an interrupted run with options goes on, too
+    assert said("--again") == "wrote"
+    assert said("short") == "wrote"
+
+
+def test_an_interrupt_is_no_traceback(tmp_path, monkeypatch, capsys):
+    def run(*, progress=False):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sims.__main__, "import_module", lambda name: SimpleNamespace(run=run))
+    assert main(["recovery", "--out", str(tmp_path)]) == 130
+    assert "studies already written are kept" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
