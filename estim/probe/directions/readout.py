@@ -73,7 +73,7 @@ def _departure(columns: Array) -> float:
     Of signs drawn at random, ``(E x)_i`` has the mean square of the norm of row i; that eight of them are all a
     hundred times smaller has a chance of 1e-13.
     """
-    drawn = np.random.default_rng(0).choice([-1.0, 1.0], (columns.shape[1], _DRAWS))
+    drawn = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), (columns.shape[1], _DRAWS))
     off = product(columns.T, product(columns, drawn)) - drawn
     return float(np.sqrt(np.square(off).mean(axis=1)).max(initial=0.0))
 

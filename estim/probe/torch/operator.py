@@ -118,12 +118,13 @@ def _by_two_backward_passes(subject: Subject, part: Any, tangents: list[torch.Te
 
 def _gradients(subject: Subject, flat: torch.Tensor, seed: torch.Tensor, **options: bool) -> tuple[torch.Tensor, ...]:
     try:
-        return torch.autograd.grad(
+        found: tuple[torch.Tensor, ...] = torch.autograd.grad(
             flat, list(subject.parameters.tensors), grad_outputs=seed, allow_unused=True, materialize_grads=True,
             **options,
         )  # fmt: skip
     except RuntimeError as error:
         raise ValueError(explained(error)) from error
+    return found
 
 
 def _taken_back(subject: Subject, flat: torch.Tensor, seed: torch.Tensor) -> torch.Tensor:

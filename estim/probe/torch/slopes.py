@@ -142,7 +142,7 @@ def _terms(subject: Subject, parts: Iterable[Any], steps: list[torch.Tensor], we
 def _gradients(subject: Subject, readings: torch.Tensor, weights: Array) -> tuple[torch.Tensor, ...]:
     seed = torch.as_tensor(weights).to(readings.device, readings.dtype)
     try:
-        gradients = torch.autograd.grad(
+        gradients: tuple[torch.Tensor, ...] = torch.autograd.grad(
             readings, list(subject.parameters.tensors), grad_outputs=seed, retain_graph=True, allow_unused=True,
             materialize_grads=True,
         )  # fmt: skip
