@@ -87,6 +87,6 @@ def test_a_study_that_is_missing_is_named(tmp_path, capsys):
 
 def test_all_studies_keep_what_is_written(results, capsys):
     before = {path.name: path.stat().st_mtime_ns for path in results.glob("*.json")}
-    assert simulate(["--out", str(results)]) == 0
+    assert simulate(["--out", str(results), "--trials", "4000"]) == 0
     assert {path.name: path.stat().st_mtime_ns for path in results.glob("*.json")} == before
     assert capsys.readouterr().err.count("kept ") == 4
