@@ -11,6 +11,7 @@ python-flint keeps its precision in a global context. It is changed only inside 
 """
 
 import math
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -36,28 +37,48 @@ _GUARD_BITS = 32
 _SMALL = 512
 
 
+#: python-flint has one precision, and one length of series, for all threads: others wait until it is restored.
+_one_thread = threading.RLock()
+
+
+@contextmanager
+def ball_bits(bits: int) -> Iterator[None]:
+    """Work with balls of `bits` bits inside the block, one thread at a time."""
+    with _one_thread:
+        before = flint.ctx.prec
+        flint.ctx.prec = bits
+        try:
+            yield
+        finally:
+            flint.ctx.prec = before
+
+
 @contextmanager
 def ball_digits(digits: int) -> Iterator[None]:
     """Work with balls of `digits` decimal digits (and a few guard bits) inside the block."""
     check_positive_integer(digits, "digits")
-    before = flint.ctx.prec
-    flint.ctx.prec = math.ceil(digits * _BITS_PER_DIGIT) + _GUARD_BITS
-    try:
+    with ball_bits(math.ceil(digits * _BITS_PER_DIGIT) + _GUARD_BITS):
         yield
-    finally:
-        flint.ctx.prec = before
+
+
+@contextmanager
+def mpmath_bits(bits: int) -> Iterator[None]:
+    """Work with mpmath's numbers of `bits` bits inside the block, one thread at a time: its precision is global."""
+    with _one_thread, mpmath.workprec(bits):
+        yield
 
 
 @contextmanager
 def series_terms(terms: int) -> Iterator[None]:
     """Truncate power series after `terms` coefficients inside the block."""
     check_positive_integer(terms, "terms")
-    before = flint.ctx.cap
-    flint.ctx.cap = terms
-    try:
-        yield
-    finally:
-        flint.ctx.cap = before
+    with _one_thread:
+        before = flint.ctx.cap
+        flint.ctx.cap = terms
+        try:
+            yield
+        finally:
+            flint.ctx.cap = before
 
 
 def check_positive_integer(value: object, name: str) -> None:

@@ -19,7 +19,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, elementwise, matmul
+from estim.arithmetic import Array, ball_bits, elementwise, matmul
 from estim.spectra.graded import (
     completed,
     eigenvectors,
@@ -81,7 +81,7 @@ def enclose(
     result: Enclosures | None = None
     width = flint.arb("inf")
     for _ in range(_ATTEMPTS):
-        with flint.ctx.workprec(precision):
+        with ball_bits(precision):
             result, needed = _attempt(matrix_at(), metric, bits, rank, exact)
         if needed <= precision:
             break
@@ -135,7 +135,7 @@ def _judge(vectors: Array, gram: Array, matrix: Array, metric: Array | None, ran
     inner, squares, vectors = inner[np.ix_(order, order)], squares[order], vectors[:, order]
     fault = inner - np.diag(squares)
     skew = frobenius(gram_of(vectors, metric) - identity(len(squares)))
-    with flint.ctx.workprec(_COARSE):
+    with ball_bits(_COARSE):
         bounds = elementwise(lambda ball: ball.abs_upper(), fault) + _spread(matrix, vectors, np.diag(inner))
         logs = elementwise(log2_above, bounds).astype(float)
     sizes = np.array([log2_above(square) / 2 for square in squares])

@@ -15,7 +15,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from estim.arithmetic import Array, as_fractions, read_entries
+from estim.arithmetic import Array, as_fractions, mpmath_bits, read_entries
 from estim.attention.layer import FACTORS
 from estim.attention.network import Network
 from estim.spectra.contact_record import ContactOrders, ContactSlopes
@@ -121,7 +121,7 @@ def _resolved(network: Network, bank: Any, digits: int, factors: Sequence[str], 
 
 def _slopes(values: Array, ratio: Fraction, digits: int) -> list[Any]:
     """Return log(value ratio) / log(scale ratio) of two consecutive scales."""
-    with mpmath.workdps(digits + 10):
+    with mpmath_bits(mpmath.libmp.dps_to_prec(digits + 10)):
         step = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
         return [mpmath.log(before / after) / step for before, after in zip(*values, strict=True)]
 

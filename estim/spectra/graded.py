@@ -18,7 +18,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, elementwise, matmul
+from estim.arithmetic import Array, ball_bits, elementwise, matmul
 
 # Rotations of the Jacobi method whose cosine is below this leave 53-bit columns as they are.
 _ORTHOGONAL = 4 * np.finfo(float).eps
@@ -211,7 +211,7 @@ def _refined(gram: Array, metric: Array | None, vectors: Array, bits: int, span:
     known, best, stalled, turned = 40.0, 0.0, 0, False
     while known < bits and stalled < 8:
         # A step needs no more than the digits that it can give.
-        with flint.ctx.workprec(min(full, math.ceil(2 * known + 2 * span) + 64)):
+        with ball_bits(min(full, math.ceil(2 * known + 2 * span) + 64)):
             # Nor does it give more than its own rounding lets through, however right the vectors were before.
             most = flint.ctx.prec - 2 * span - _SPARE
             # Rounding must not tell (i, j) from (j, i): over a small gap the step would no longer be a rotation.

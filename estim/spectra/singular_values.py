@@ -13,7 +13,16 @@ from typing import Any
 import flint
 import numpy as np
 
-from estim.arithmetic import Array, as_balls, as_float, as_rationals, elementwise, largest_radius, read_entries
+from estim.arithmetic import (
+    Array,
+    as_balls,
+    as_float,
+    as_rationals,
+    ball_bits,
+    elementwise,
+    largest_radius,
+    read_entries,
+)
 from estim.attention.bank import Bank, read_bank
 from estim.attention.effective import rank
 from estim.attention.gauge import tangents_in
@@ -144,7 +153,7 @@ def _ball_spectrum(values: Array, digits: int | None) -> Spectrum:
     if values.ndim != 2:
         msg = f"`matrix` must have 2 axes; got shape {values.shape}"
         raise ValueError(msg)
-    with flint.ctx.workprec(_bits(digits or _FEWEST_DIGITS) + 64):
+    with ball_bits(_bits(digits or _FEWEST_DIGITS) + 64):
         balls = elementwise(lambda entry: entry if isinstance(entry, flint.arb) else _ball(entry), values)
     if not all(ball.is_finite() for ball in balls.flat):
         msg = "`matrix` must be finite; got a ball that is not"
@@ -207,11 +216,11 @@ def _without_gauge(
         none = np.empty(0, dtype=object)
         return Enclosures(none, none, none, np.empty((balls.shape[1], 0), dtype=object))
     bits = _bits(digits)
-    with flint.ctx.workprec(bits + 64):
+    with ball_bits(bits + 64):
         null = tangents_in(layers, as_balls, factors=factors)
     if null.shape[1]:
         try:
-            with flint.ctx.workprec(bits + 64):
+            with ball_bits(bits + 64):
                 restricted, metric, _ = without_null(balls, null)
             return enclose(lambda: restricted, bits, rank=most, exact=False, metric=metric)
         except ArithmeticError:  # Tangents that are parallel to float64: proven all the same, with more work.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import mpmath
 import numpy as np
 
-from estim.arithmetic import Array
+from estim.arithmetic import Array, mpmath_bits
 from estim.record import Record
 from estim.spectra.plain import frozen, number, plain_fields
 
@@ -249,5 +249,5 @@ def _count(values: Array, largest: Any, rtol: float) -> int:
 def _relative_error(lower: Any, upper: Any) -> float:
     if not upper:
         return 0.0
-    with mpmath.workprec(64):
+    with mpmath_bits(64):
         return float(mpmath.fsub(upper, lower, exact=True) / mpmath.fadd(upper, lower, exact=True))

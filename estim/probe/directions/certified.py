@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.arithmetic import Array as Balls
-from estim.arithmetic import as_balls, elementwise, matmul
+from estim.arithmetic import as_balls, ball_bits, elementwise, matmul
 from estim.probe.directions.graded_svd import complement
 from estim.probe.directions.noise import Whitening
 from estim.probe.directions.resolve import Directions, Moved
@@ -41,7 +41,7 @@ def network_directions(network: Any, bank: Any, noise: Whitening, digits: int) -
     balls = ball_jacobian(layers, read, network.normalizer, digits, factors=FACTORS)
     most, _ = rank_bound(network, read, FACTORS)
     bits = math.ceil(digits * math.log2(10))
-    with flint.ctx.workprec(bits + 64):
+    with ball_bits(bits + 64):
         null = tangents_in(layers, as_balls, factors=FACTORS)
     return _directions(lambda: balls, noise, null, bits, most, exact=False)
 
@@ -96,7 +96,7 @@ def _directions(
     def whitened() -> Balls:
         return _whiten(jacobian(), noise)
 
-    with flint.ctx.workprec(bits + 64):
+    with ball_bits(bits + 64):
         sizes = _column_sizes(whitened())
         scale = elementwise(lambda size: flint.arb(2) ** int(size), sizes)
     plain, vectors = _enclosed(whitened, null, bits, most, exact)
@@ -120,7 +120,7 @@ def _directions(
 def _moved(jacobian: Callable[[], Balls], noise: Whitening, vectors: Balls, bits: int) -> Moved:
     """Move along each direction in balls: strong parameters cancel in weak directions."""
     # Twice the digits, for what cancels; the radii say whether they do.
-    with flint.ctx.workprec(2 * bits + 64):
+    with ball_bits(2 * bits + 64):
         moved = matmul(jacobian(), vectors)
         whitened = _whiten(moved, noise)
         size, radius = (
@@ -143,10 +143,10 @@ def _enclosed(matrix: Callable[[], Balls], null: Balls, bits: int, most: int, ex
     if not null.shape[1]:
         found = enclose(matrix, bits, rank=most, exact=exact)
         return found, found.vectors
-    with flint.ctx.workprec(bits + 64):
+    with ball_bits(bits + 64):
         restricted, metric, complement = without_null(matrix(), null)
     found = enclose(lambda: restricted, bits, rank=most, exact=exact, metric=metric)
-    with flint.ctx.workprec(bits + 64):
+    with ball_bits(bits + 64):
         return found, matmul(complement, found.vectors)
 
 

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-import flint
 import numpy as np
 import numpy.typing as npt
 
-from estim.arithmetic import as_balls, as_float, elementwise
+from estim.arithmetic import as_balls, as_float, ball_bits, elementwise
 from estim.attention import Layer, Network
 from estim.attention.bank import Bank, read_bank
 from estim.attention.jacobian import jacobian_in
@@ -74,7 +73,7 @@ def _rounded_balls(network: Network, inputs: Bank) -> tuple[Array, Array]:
     """Round the ball Jacobian to float64, and bound the distance to the far end of every ball."""
     bits = _BITS
     for _ in range(_DOUBLINGS):
-        with flint.ctx.workprec(bits):
+        with ball_bits(bits):
             balls = jacobian_in(network.layers, inputs, as_balls, network.normalizer)
             jacobian = elementwise(lambda ball: ball.mid(), balls).astype(np.float64)
             far = elementwise(lambda ball: ball.abs_upper(), balls - as_balls(jacobian)).astype(np.float64)
