@@ -25,16 +25,18 @@ def summary_of(
     rows: Sequence[str] | None = None,
 ) -> "Summary":
     """Return facts, a table, and numbered notes."""
-    from statsmodels.iolib.summary import Summary
     from statsmodels.iolib.table import SimpleTable
     from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
-    summary = Summary()
+    from estim.escaped import EscapedSummary, printable
+
+    summary = EscapedSummary()
     stubs, values = [name for name, _ in facts], [[value] for _, value in facts]
     values = [[textwrap.shorten(value[0], 90, placeholder=" ...")] for value in values]
     head = SimpleTable(values, stubs=stubs, title=title, txt_fmt=fmt_2cols)
     cells = [[number(entry) for entry in row] for row in zip(*columns.values(), strict=True)]
-    body = SimpleTable(cells, headers=list(columns), stubs=rows, txt_fmt=fmt_params)
+    stubs_of_rows = None if rows is None else [printable(name) for name in rows]
+    body = SimpleTable(cells, headers=list(columns), stubs=stubs_of_rows, txt_fmt=fmt_params)
     summary.tables.extend([head, body])
     lines = [line for k, note in enumerate(notes, 1) for line in _note(k, note)]
     summary.add_extra_txt(["", "Notes:", *lines])

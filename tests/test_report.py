@@ -41,3 +41,20 @@ def test_the_frame_has_the_array_fields_as_columns(exact):
 )
 def test_numbers_have_four_digits(value, text):
     assert number(value) == text
+
+
+def test_names_are_text_in_a_notebook_and_one_line_in_a_table():
+    names = ["<script>x</script>", "a\nb", "p & q", "重み"]
+    summary = estim.Sensitivity.from_jacobian(np.eye(4), 0.1, names=names).summary()
+    shown = summary._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;x&lt;/script&gt;" in shown
+    assert "p &amp; q" in shown
+    assert shown.count("<table") == 2
+    lines = str(summary).splitlines()
+    assert [line for line in lines if line.startswith(r"a\nb ")]
+    assert [line for line in lines if line.startswith("重み ")]
+    curve = estim.MeanResponse(lambda t: t, name="<b>curve</b>")
+    found = estim.recover(curve, 1.0, 0.1, method="exact").summary()
+    assert "&lt;b&gt;curve" in found.as_html()
+    assert "<b>curve" in str(found)
