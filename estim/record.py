@@ -16,7 +16,7 @@ class Record:
     """Base of frozen dataclasses whose fields are numbers, strings, arrays, tuples of them, and records.
 
     JSON holds floats exactly (17 digits) and infinities and NaN as the strings "inf", "-inf" and "nan"; arrays are
-    nested lists.
+    nested lists, but for those of several axes and no entries, of which lists would lose the shape.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -127,7 +127,7 @@ def _rebuilt(kind: type[Record], fields: dict[str, Any]) -> Record:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return _plain(value.tolist()) if value.size or value.ndim == 1 else {"shape": list(value.shape)}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if isinstance(value, Record):
@@ -143,6 +143,8 @@ def _restored(value: Any, kind: Any) -> Any:
         return float(value)
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Record):
         return kind.from_dict(value)
+    if isinstance(value, dict) and set(value) == {"shape"}:
+        return np.zeros(value["shape"], dtype=np.int64 if "int64" in str(kind) else np.float64)
     if isinstance(value, list):
         return (
             tuple(value)

@@ -99,6 +99,15 @@ def test_an_empty_array_and_empty_notes_keep_their_types():
     assert back.notes == ()
 
 
+def test_an_array_without_entries_keeps_its_shape():
+    found = estim.Sensitivity.from_jacobian(np.eye(3)[:, :2], 0.1)
+    assert found.noiseless.shape == (0, 3)
+    assert identical(found, estim.Sensitivity.from_json(found.to_json()))
+    assert identical(found, pickle.loads(pickle.dumps(found)))
+    old = found.to_dict() | {"noiseless": [], "known_readout": []}
+    assert estim.Sensitivity.from_dict(old).shift([1.0, 0.0]) == found.shift([1.0, 0.0])
+
+
 def test_records_that_differ_in_one_bit_are_unequal():
     record = exact_at_the_lower_end()
     other = dataclasses.replace(record, rmse=np.nextafter(record.rmse, 1.0))
