@@ -1,8 +1,9 @@
 """The factors of the Jacobian's rows for one batch: what meets each parameter, and the gradients of what comes out.
 
-Which input a row (token) belongs to is not guessed from shapes: readings weighted by the number of their input give
-gradients that are, row by row, a whole multiple of the unweighted ones, and the multiple names the input. Where it is
-no such multiple, inputs depend on each other, and the parameter is left to plain backward passes.
+Which input a row (token) belongs to is not guessed from shapes: readings weighted by 2 to the power of a digit of their
+input's number give gradients that are, row by row, that multiple of the unweighted ones, without any rounding, and so
+name the input. Where it is no such multiple, inputs depend on each other, and the parameter is left to plain backward
+passes.
 
 notation: n inputs, a readings of each, t rows (tokens) of each input; g and x as in `uses`.
 """
@@ -15,13 +16,15 @@ import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge
 
-from estim.probe.torch.source import Source
+from estim.probe.torch.source import Source, base_of, digits_of
 from estim.probe.torch.uses import Use
 
 #: Combinations of the entries of a row.
 _MIXED = 4
-#: How far, relative to the root of a rounding, a weighted gradient may be from the multiple of the unweighted.
-_MULTIPLE = 10.0
+#: How far a weighted gradient may be from the multiple of the unweighted, in roundings: sums may take another order.
+_MULTIPLE = 1e3
+#: And relative to it.
+_MOST = 0.03
 
 
 @dataclass(frozen=True)
@@ -60,22 +63,31 @@ def factors_of(
     edges = edges_of(uses)
     through: list[Any] = []
     place = {(id(edge.node), edge.output_nr): k for k, edge in enumerate(edges)}
-    chosen = [[place[id(use.edge.node), use.edge.output_nr] for use in one] for one in uses]
     gradients = source.reaching(edges, gate, through)
-    tables = _tables(next(gradients), next(gradients), uses, chosen, len(readings))
+    plain, *weighted = [next(gradients) for _ in range(1 + digits_of(readings))]
+    # Where no gradient comes, as custom functions may have it, is no use.
+    reached = {key for key, k in place.items() if plain[k] is not None}
+    uses = [[use for use in one if (id(use.edge.node), use.edge.output_nr) in reached] for one in uses]
+    chosen = [[place[id(use.edge.node), use.edge.output_nr] for use in one] for one in uses]
+    tables = _tables(plain, weighted, uses, chosen, readings)
+    del plain, weighted
     collected = [
         None if None in found else _Collected(one, found, readings) for one, found in zip(uses, tables, strict=True)
     ]
-    for output, reached in enumerate(gradients):
+    for found in gradients:
         for parts, places in zip(collected, chosen, strict=True):
             if parts is not None:
-                parts.add(output, [reached[k] for k in places])
-        reached.clear()  # before the next are held beside them
+                parts.add([found[k] for k in places])
+        found.clear()  # before the next are held beside them
     return [None if parts is None else parts.factors() for parts in collected], through
 
 
 def _tables(
-    plain: list[Any], weighted: list[Any], uses: Sequence[Sequence[Use]], chosen: list[list[int]], inputs: int
+    plain: list[Any],
+    weighted: list[list[Any]],
+    uses: Sequence[Sequence[Use]],
+    chosen: list[list[int]],
+    readings: torch.Tensor,
 ) -> list[list[Any]]:
     """Return for each use of each parameter the rows of each input, and their width; None where inputs are mixed."""
     known: dict[tuple[int, int], Any] = {}
@@ -83,7 +95,9 @@ def _tables(
         for use, k in zip(one, places, strict=True):
             width = _width(use, plain[k])
             if (k, width) not in known:
-                known[k, width] = _rows_of_inputs(plain[k], weighted[k], width, inputs) if width else None
+                known[k, width] = (
+                    _rows_of_inputs(plain[k], [some[k] for some in weighted], width, readings) if width else None
+                )
     return [
         [known[k, _width(use, plain[k])] for use, k in zip(one, places, strict=True)]
         for one, places in zip(uses, chosen, strict=True)
@@ -92,8 +106,6 @@ def _tables(
 
 def _width(use: Use, gradient: Any) -> int:
     """Return how many entries of a gradient make one row; 0 where the parameter is broadcast in another way."""
-    if gradient is None:
-        return 1
     if use.kind in ("sum", "product"):
         fits = tuple(gradient.shape[gradient.ndim - len(use.shape) :]) == use.shape
         return int(torch.Size(use.shape).numel()) if fits else 0
@@ -118,23 +130,31 @@ class _Table:
         return padded[self.rows]
 
 
-def _rows_of_inputs(plain: Any, weighted: Any, width: int, inputs: int) -> _Table | None:
+def _rows_of_inputs(plain: Any, weighted: list[Any], width: int, readings: torch.Tensor) -> _Table | None:
     """Return the rows of each input; None where inputs are mixed."""
-    if plain is None:  # no reading depends on it
-        return _Table(torch.zeros((inputs, 0), dtype=torch.int64), width, "")
-    mixing = torch.as_tensor(np.random.default_rng(0).standard_normal((width, _MIXED)), dtype=plain.dtype)
+    rows, inputs, base = _real(plain.reshape(-1, width)), len(readings), base_of(readings.dtype)
+    mixing = torch.as_tensor(np.random.default_rng(0).standard_normal((rows.shape[1], _MIXED)), dtype=rows.dtype)
     mixing = mixing.to(plain.device)  # a few combinations of a row's entries tell as much as all of them
-    one, two = plain.reshape(-1, width) @ mixing, weighted.reshape(-1, width) @ mixing
+    one = rows @ mixing
     largest = one.abs().amax(dim=1, keepdim=True)
     live = torch.nonzero(largest[:, 0] > 0.0)[:, 0]
-    one, two = one[live] / largest[live], two[live] / largest[live]  # squares neither overflow nor vanish
-    multiple = (one * two).sum(dim=1) / one.square().sum(dim=1)
-    number = multiple.round()
-    slack = _MULTIPLE * torch.finfo(plain.dtype).eps ** 0.5
-    off = (two - number[:, None] * one).abs().amax(dim=1)
-    if not bool(((off <= slack * number) & (number >= 1) & (number <= inputs)).all()):
-        return None
-    return _table(number.to(torch.int64) - 1, live, len(largest), inputs, width)
+    one = one[live] / largest[live]  # squares neither overflow nor vanish
+    slack = min(_MULTIPLE * torch.finfo(rows.dtype).eps, _MOST)
+    owner = torch.zeros_like(live)
+    for place, gradient in enumerate(weighted):
+        two = (_real(gradient.reshape(-1, width)) @ mixing)[live] / largest[live]
+        digit = ((one * two).sum(dim=1) / one.square().sum(dim=1)).log2().round()
+        multiple = digit.exp2()
+        off = (two - multiple[:, None] * one).abs().amax(dim=1)
+        if not bool(((off <= slack * multiple) & (digit >= 0) & (digit < base)).all()):
+            return None
+        owner += digit.to(torch.int64) * base**place
+    return _table(owner, live, len(largest), inputs, width) if bool((owner < inputs).all()) else None
+
+
+def _real(rows: torch.Tensor) -> torch.Tensor:
+    """Return rows of complex numbers as their real and imaginary parts."""
+    return torch.view_as_real(rows.resolve_conj()).flatten(1) if rows.is_complex() else rows
 
 
 def _table(owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int, width: int) -> _Table:
@@ -158,35 +178,32 @@ class _Collected:
     """The gradients of one parameter, as they come in."""
 
     def __init__(self, uses: Sequence[Use], tables: list[_Table], readings: torch.Tensor) -> None:
-        self.uses, self.tables, self.inputs = uses, tables, len(readings)
-        self.rows = not uses or uses[0].kind in ("sum", "product")
-        width = max((table.width for table in tables), default=0)
-        self.summed = readings.new_zeros((*readings.shape, width) if self.rows else (0,))
+        self.uses, self.tables, self.none = uses, tables, readings.new_zeros((*readings.shape, 0))
+        self.rows = bool(uses) and uses[0].kind in ("sum", "product")
         self.apart: list[torch.Tensor] = []
 
-    def add(self, output: int, gradients: list[Any]) -> None:
+    def add(self, gradients: list[Any]) -> None:
         """Take in the gradients of one reading of every input."""
-        if self.rows:
-            for use, table, gradient in zip(self.uses, self.tables, gradients, strict=True):
-                if gradient is not None:
-                    self.summed[:, output] += table.taken(_multiplied(use, gradient, table)).sum(dim=1)
-            return
-        parts = [self._taken(table, gradient) for table, gradient in zip(self.tables, gradients, strict=True)]
-        self.apart.append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+        parts = [self._taken(*given) for given in zip(self.uses, self.tables, gradients, strict=True)]
+        if parts:
+            joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+            self.apart.append(joined.sum(dim=1) if self.rows else joined)
 
-    def _taken(self, table: _Table, gradient: Any) -> torch.Tensor:
+    def _taken(self, use: Use, table: _Table, gradient: Any) -> torch.Tensor:
         """Return the rows of each input, (n, t, out), not copied where they lie in a regular order."""
         if gradient is None:
-            return self.summed.new_zeros((self.inputs, table.rows.shape[1], table.width))
-        taken = table.taken(gradient.reshape(-1, table.width))
+            return self.none.new_zeros((*table.rows.shape, table.width))
+        taken = table.taken(_multiplied(use, gradient, table))
         # A part of a larger tensor would keep all of it.
         larger = taken.untyped_storage().nbytes() > taken.numel() * taken.element_size()
-        return taken.clone() if larger else taken
+        return taken.clone() if larger and not self.rows else taken
 
     def factors(self) -> Factors:
         """Return all of it."""
+        if not self.uses:
+            return Factors("unused", self.none, None)
         if self.rows:
-            return Factors("rows" if self.uses else "unused", self.summed, None)
+            return Factors("rows", torch.stack(self.apart, dim=1), None)
         kind, parts = self.uses[0].kind, []
         for use, table in zip(self.uses, self.tables, strict=True):
             if kind == "embedding":
@@ -200,5 +217,5 @@ def _multiplied(use: Use, gradient: torch.Tensor, table: _Table) -> torch.Tensor
     """Return the rows of a gradient, times what meets the parameter."""
     rows = gradient.reshape(-1, table.width)
     if use.kind == "product":
-        rows = rows * torch.broadcast_to(use.x.detach(), gradient.shape).reshape(rows.shape)
-    return rows
+        rows = rows * torch.broadcast_to(use.x.detach().conj(), gradient.shape).reshape(rows.shape)
+    return rows.real if rows.is_complex() else rows  # parameters are real

@@ -127,7 +127,7 @@ def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer
     down = -(-outs // -(-outs // down))  # as many blocks, of equal size
     for start in range(0, width, across):
         inner = slice(start, min(start + across, width))
-        rights = [None if part.kind == "unused" else _right(part, columns, inner) for part in parts]
+        rights = [None if part.kind == "unused" else _right(part, columns, inner).to(buffer.dtype) for part in parts]
         for first in range(0, outs, down):
             outer = slice(first, min(first + down, outs))
             places = partial(_places, outer, inner if columns is None else columns[inner], kind == "linear", shape)
@@ -169,7 +169,7 @@ def _block(parts: list[Factors], rights: list[Any], which: tuple[slice, slice], 
         if right is None:
             out.zero_()
             continue
-        left = torch.stack([one[..., outer] for one in part.left], dim=2).flatten(2)  # (n, t, a out)
+        left = torch.stack([one[..., outer] for one in part.left], dim=2).flatten(2).to(block.dtype)  # (n, t, a out)
         torch.bmm(left.transpose(1, 2), right, out=out.view(len(right), -1, width))
     return block
 

@@ -8,12 +8,13 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import torch
 from torch.autograd.graph import GradientEdge
 
 from estim.probe.torch.capture import Factors, edges_of, factors_of
 from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject, explained
-from estim.probe.torch.source import Source, gate_to, source_of
+from estim.probe.torch.source import Source, digits_of, gate_to, source_of
 from estim.probe.torch.uses import uses_of
 
 #: What is kept may take this part of the factors of a segment.
@@ -64,15 +65,24 @@ def _of_part(
         seeds = kept.pop(place)
         source = Source(gate_to(readings, edges_of([*known, *further])), lambda: iter(seeds))
     gate = gate_to(readings, edges_of(further))
-    if gate is not None and (2 + readings.shape[1]) * _bytes(gate) > _PART * layout.held / layout.count:
+    if (
+        gate is not None
+        and (1 + digits_of(readings) + readings.shape[1]) * _bytes(gate) > _PART * layout.held / layout.count
+    ):
         gate = None
     try:
         factors, through = factors_of(readings, known, source, gate)
     except RuntimeError as error:
         raise ValueError(explained(error)) from error
-    if gate is not None and all(gradient is not None for gradient in through):
+    if gate is not None and all(gradient is not None for gradient in through) and _goes_on(gate, through[0]):
         kept[place] = through
     return [None if use is None else one for use, one in zip(uses, factors, strict=True)]
+
+
+def _goes_on(gate: GradientEdge, gradient: torch.Tensor) -> bool:
+    """Tell whether a gradient that was read at a gate goes on from there as it is: a hook would change it once more."""
+    again = torch.autograd.grad(gate, [gate], grad_outputs=gradient, retain_graph=True)[0]
+    return bool(torch.equal(again, gradient))
 
 
 def _bytes(gate: GradientEdge) -> float:

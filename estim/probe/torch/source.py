@@ -1,17 +1,17 @@
 """Where gradients of the readings are taken from: the readings, or a place further on that all of them come through.
 
-What lies above that place then serves the tensors below it once. A node is on every path from the readings to some
-nodes when the paths that lead to it, times those that lead on from it, are as many as there are.
+What lies above that place then serves the tensors below it once. With the nodes that lead to some edges in an order in
+which gradients only go on, every way to these edges passes a node that no gradient jumps over.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge
-
-from estim.probe.derivatives.rounding import generic_signs
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Source:
     at: Any
     """The readings, or an edge."""
     seeds: Callable[[], Iterator[torch.Tensor]]
-    """Gradients by it of 2 + a sums of readings: with signs, with signs times the input's number, and of each alone."""
+    """Gradients by it of sums of readings: with weights, with these for each digit of the input, and of each alone."""
 
     def reaching(self, edges: list[GradientEdge], gate: GradientEdge | None, through: list[Any]) -> Iterator[list[Any]]:
         """Yield the gradients at some edges further on, for each seed; add those at a gate to what came through."""
@@ -36,16 +36,29 @@ class Source:
             yield found
 
 
+def base_of(kind: torch.dtype) -> int:
+    """Return the base of the numbers of inputs: 2 to the power of a digit must not overflow."""
+    return 32 if torch.finfo(kind).max > 2.0**100 else 8
+
+
+def digits_of(readings: torch.Tensor) -> int:
+    """Return how many digits the numbers of inputs have, from 0 on; a single input needs none."""
+    return next(k for k in itertools.count() if base_of(readings.dtype) ** k >= len(readings))
+
+
 def source_of(readings: torch.Tensor) -> Source:
     """Return the readings, (n, a), as a source."""
-    inputs, outputs = readings.shape
-    signs = torch.as_tensor(generic_signs(outputs), dtype=readings.dtype, device=readings.device)
-    numbers = torch.arange(1, inputs + 1, dtype=readings.dtype, device=readings.device)
+    # Each reading has its own weight: equal inputs would else have, together, gradients like that of one among them.
+    rng, shape = np.random.default_rng(0), tuple(readings.shape)
+    drawn = rng.uniform(0.75, 1.25, shape) * rng.choice((-1.0, 1.0), shape)
+    weights = torch.as_tensor(drawn, dtype=readings.dtype, device=readings.device)
+    numbers, base = torch.arange(len(readings), device=readings.device)[:, None], base_of(readings.dtype)
 
     def seeds() -> Iterator[torch.Tensor]:
-        yield signs.expand(inputs, outputs)
-        yield numbers[:, None] * signs
-        for output in range(outputs):
+        yield weights
+        for place in range(digits_of(readings)):
+            yield torch.ldexp(weights, numbers // base**place % base).to(weights.dtype)
+        for output in range(shape[1]):
             seed = torch.zeros_like(readings)
             seed[:, output] = 1.0
             yield seed
@@ -55,21 +68,24 @@ def source_of(readings: torch.Tensor) -> Source:
 
 def gate_to(readings: torch.Tensor, edges: Iterable[GradientEdge]) -> GradientEdge | None:
     """Return the last place that gradients of readings come through on every way to some edges; None if none is."""
-    order = _in_order(readings.grad_fn)
     targets = {edge.node for edge in edges}
-    above, below = dict.fromkeys(order, 0), {node: int(node in targets) for node in order}
-    above[order[0]] = 1
-    outputs: dict[Any, set[int]] = {order[0]: {readings.output_nr}}
-    for node in order:
-        for source, output in _sources(node):
-            above[source] += above[node]
-            outputs.setdefault(source, set()).add(output)
+    leading: dict[Any, int] = {}  # to the edges, each with its place from the end
+    order = _in_order(readings.grad_fn)
     for node in reversed(order):
-        below[node] += sum(below[source] for source, _ in _sources(node))
-    ways = below[order[0]]
-    # A node with several outputs has as many gradients.
-    gates = [node for node in order if ways and above[node] * below[node] == ways and len(outputs[node]) == 1]
-    return GradientEdge(gates[-1], min(outputs[gates[-1]])) if gates else None
+        if node in targets or any(source in leading for source, _ in _sources(node)):
+            leading[node] = len(leading)
+    outputs, gate, last = {order[0]: {readings.output_nr}}, None, len(leading) - 1
+    for node, place in reversed(leading.items()):
+        # A node with several outputs has as many gradients.
+        if place == last and len(outputs[node]) == 1:
+            gate = GradientEdge(node, min(outputs[node]))
+        if node in targets:
+            break
+        for source, output in _sources(node):
+            if source in leading:
+                outputs.setdefault(source, set()).add(output)
+                last = min(last, leading[source])
+    return gate
 
 
 def _sources(node: Any) -> list[tuple[Any, int]]:

@@ -68,6 +68,59 @@ def test_a_node_with_several_gradients_is_no_gate():
     assert gate_to(readings, [GradientEdge(one.grad_fn, 0)]).node.name() == "MulBackward0"
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_gate_is_the_last_node_without_which_no_gradient_comes(seed):
+    rng = np.random.default_rng(seed)
+    made = [torch.ones(3, requires_grad=True).sin()]
+    for _ in range(14):
+        one, two = (made[-1 - int(back)] for back in np.minimum(rng.geometric(0.6, 2), len(made)) - 1)
+        made.append(one * two if rng.random() < 0.5 else one.cos())
+    readings, targets = made[-1][None], [made[k] for k in rng.choice(12, 2, replace=False)]
+
+    def reached(without):
+        stack, seen = [readings.grad_fn], set()
+        while stack:
+            node = stack.pop()
+            if node is not without and node not in seen:
+                seen.add(node)
+                stack += [source for source, _ in node.next_functions if source is not None]
+        return seen
+
+    ends = [edge(tensor) for tensor in targets if tensor.grad_fn in reached(None)]
+    gates = [node for node in _in_order(readings.grad_fn) if not reached(node) & {end.node for end in ends}]
+    found = gate_to(readings, [edge(tensor) for tensor in targets])
+    assert found.node is gates[-1] if ends else found is None
+
+
+class Scaled(torch.nn.Module):
+    """Gradients are changed by one hook, and changed back by another on what a layer returns."""
+
+    def __init__(self, there, back):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = (torch.nn.Linear(4, 4, dtype=torch.float64) for _ in range(2))
+        self.there, self.back = there, back
+
+    def forward(self, x):
+        before = self.first(x)
+        after = torch.tanh(before)
+        if after.requires_grad:
+            before.register_hook(self.back)
+            after.register_hook(self.there)
+        return self.last(after)
+
+
+@pytest.mark.parametrize(("there", "back"), [(4.0, 0.25), (-1.0, -1.0)])
+def test_a_hook_that_changes_gradients_back_is_gone_through_once(monkeypatch, there, back):
+    module, bank = Scaled(lambda grad: there * grad, lambda grad: back * grad), inputs(9, 4)
+    asked = replace(ASKED, readings=None)
+    with opened(module, bank, asked) as (subject, batches):
+        layout = replace(layout_of(subject, batches, survey(subject, batches, False), held=1), held=1e9)
+        rows = combined_rows(subject, layout, np.eye(layout.readings))
+    probed = probe_module(module, bank, asked)
+    np.testing.assert_allclose(rows, probed.jacobian, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("part", [segments._PART, 0.0], ids=["kept", "too large to keep"])
 @pytest.mark.parametrize(
     ("module", "bank", "goes_on"),

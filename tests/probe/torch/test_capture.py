@@ -1,0 +1,130 @@
+"""Rows of the Jacobian that are read off the graph, beside a backward pass for each reading."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from estim.probe.torch.asked import Asked, opened  # noqa: E402
+from estim.probe.torch.gram import combined_rows, grams_of  # noqa: E402
+from estim.probe.torch.layout import layout_of  # noqa: E402
+from estim.probe.torch.survey import survey  # noqa: E402
+from tests.probe.torch.networks import inputs, perceptron  # noqa: E402
+
+ASKED = Asked(None, "layers", None, None, None, 0, "raise", False)
+
+
+class Adapted(nn.Module):
+    """A layer whose weight, and whose scale, two parameters make together."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = (nn.Parameter(torch.randn(shape, dtype=torch.float64)) for shape in ((4, 2), (2, 4)))
+        self.one, self.two = (nn.Parameter(torch.tensor(k, dtype=torch.float64)) for k in (0.5, 0.7))
+        self.last = perceptron((4, 2))
+
+    def forward(self, x):
+        return self.last(torch.tanh(x @ (self.up @ self.down))) * (self.one * self.two)
+
+
+class Spectral(nn.Module):
+    """A filter with real gains and offsets of complex numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = perceptron((4, 4)), perceptron((4, 2))
+        self.gain, self.offset = (nn.Parameter(torch.rand(4, dtype=torch.float64)) for _ in range(2))
+
+    def forward(self, x):
+        z = torch.fft.fft(torch.tanh(self.first(x)))
+        return self.last(torch.fft.ifft(self.gain * z.conj() * z + self.offset * z).real)
+
+
+class Blocked(torch.autograd.Function):
+    """Passes no gradient on to the second of two tensors."""
+
+    @staticmethod
+    def forward(context, one, two):
+        return one + two
+
+    @staticmethod
+    def backward(context, grad):
+        return grad, None
+
+
+class Stopped(nn.Module):
+    """A layer used twice, once where no gradient comes; and a layer used only there."""
+
+    def __init__(self):
+        super().__init__()
+        self.twice, self.never, self.last = perceptron((4, 4)), perceptron((4, 4), seed=1), perceptron((4, 2))
+
+    def forward(self, x):
+        hidden = torch.tanh(self.twice(x))
+        return self.last(Blocked.apply(hidden, self.twice(x) + self.never(x)))
+
+
+class Short(nn.Module):
+    """A block with fewer digits inside of a model, and a gain for it."""
+
+    def __init__(self, outside, inside):
+        super().__init__()
+        self.first, self.last = perceptron((4, 4), outside), perceptron((4, 2), outside)
+        self.block, self.gain = perceptron((4, 4), inside), nn.Parameter(torch.ones(4, dtype=inside))
+
+    def forward(self, x):
+        hidden = self.block(torch.tanh(self.first(x)).to(self.gain.dtype)) * self.gain
+        return self.last(torch.tanh(hidden).to(x.dtype))
+
+
+def centred(module, x):
+    return module(x - x.mean(0))
+
+
+def jacobian(module, bank, reading):
+    """Return the rows in float64, from a backward pass for each."""
+    rows = []
+    for one in (reading(module, bank) if reading else module(bank)).reshape(-1):
+        grads = torch.autograd.grad(
+            one, list(module.parameters()), retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        rows.append(torch.cat([grad.reshape(-1).double() for grad in grads]))
+    return torch.stack(rows).numpy()
+
+
+ONE = inputs(1, 4)
+KINDS = {
+    "three equal inputs": (Adapted(), ONE.expand(3, 4), None, 1e-12),
+    "equal inputs among others": (Adapted(), torch.cat([ONE, inputs(3, 4, seed=2), ONE, ONE]), None, 1e-12),
+    "one input": (Adapted(), ONE, None, 1e-12),
+    "numbers of two digits": (perceptron((4, 5, 2)), inputs(45, 4), centred, 1e-12),
+    "complex inside": (Spectral(), inputs(9, 4), None, 1e-12),
+    "no gradient on a way": (Stopped(), inputs(9, 4), None, 1e-12),
+    "float32 in float64": (Short(torch.float64, torch.float32), inputs(40, 4), None, 1e-6),
+    "float64 in float32": (Short(torch.float32, torch.float64), inputs(40, 4).float(), None, 1e-6),
+    "bfloat16": (perceptron((*(4,) * 12, 2), torch.bfloat16), inputs(40, 4).bfloat16(), None, 2.0**-6),
+    "float16": (perceptron((*(4,) * 12, 2), torch.float16), inputs(40, 4).half(), None, 2.0**-9),
+}
+
+
+@pytest.mark.parametrize("held", [1, 10**9], ids=["in segments", "at once"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_off_the_graph_are_those_of_backward_passes(kind, held):
+    module, bank, reading, close = KINDS[kind]
+    truth = jacobian(module, bank, reading)
+    with opened(module, bank, replace(ASKED, readings=reading)) as (subject, batches):
+        layout = layout_of(subject, batches, survey(subject, batches, False), held=held)
+        found = grams_of(subject, layout)
+        rows = combined_rows(subject, layout, np.eye(len(truth)))
+        groups = np.repeat(subject.parameters.groups, [tensor.numel() for tensor in subject.parameters.tensors])
+    np.testing.assert_allclose(rows, truth, rtol=0, atol=close * np.abs(truth).max())
+    for name, matrix in found.groups.items():
+        block = truth[:, groups == name]
+        np.testing.assert_allclose(matrix, block @ block.T, rtol=0, atol=close * np.square(block).sum(1).max())
+    mixed = {"up"} if kind == "one input" else {"up", "down", "one", "two"} if "equal" in kind else set()
+    assert set(found.by_rows) == mixed  # nothing else takes a backward pass a reading
