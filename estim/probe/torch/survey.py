@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
-from estim.probe.torch.bank import Bank, in_parts, length, mapped
+from estim.probe.torch.bank import Bank, in_parts, length, mapped, sliced
 from estim.probe.torch.dense import apart, apart_elsewhere, batches_of
 from estim.probe.torch.readings import Subject
 
@@ -92,12 +92,13 @@ def _separable(subject: Subject, batch: Any, whole: torch.Tensor, where: str) ->
     """Tell whether parts of a batch, and an input alone, read as in the whole of it."""
     size = min(INPUTS, -(-len(whole) // 2))
     some = _spread(batch, len(whole), SAMPLED)
+    alone = [part for part in (sliced(some, 0, 1), sliced(some, 1, SAMPLED)) if length(part)]
     with torch.no_grad():
         first = subject.values(next(in_parts(batch, 1)), where)
         return (
             apart([first], whole[:1])
             and apart([subject.values(part, where) for part in in_parts(batch, size)], whole)
-            and apart_elsewhere(subject, list(in_parts(some, -(-min(SAMPLED, len(whole)) // 2))), some)
+            and apart_elsewhere(subject, alone, some)
         )
 
 

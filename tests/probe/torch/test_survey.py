@@ -1,0 +1,47 @@
+"""Which banks are taken apart: those whose inputs do not depend on each other, at other parameters either."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from estim.probe.torch.asked import Asked, opened  # noqa: E402
+from estim.probe.torch.survey import survey  # noqa: E402
+from tests.probe.torch.networks import inputs, perceptron  # noqa: E402
+
+
+class Mixed(torch.nn.Module):
+    """What other inputs say comes in by a weight of zero, which readings do not show."""
+
+    def __init__(self, mix):
+        super().__init__()
+        self.inner, self.mix = perceptron(), mix
+        self.weight = torch.nn.Parameter(torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x):
+        out = self.inner(x)
+        return out + self.weight * self.mix(out)
+
+
+def in_fours(out):
+    """Return the mean of every four, where the batch has some fours, and each input alone elsewhere."""
+    return out if len(out) % 4 else out.view(-1, 4, 2).mean(1).repeat_interleave(4, dim=0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 64, 70])
+@pytest.mark.parametrize(
+    ("mix", "apart"),
+    [
+        (torch.sin, True),
+        (lambda out: out.mean(0), False),
+        (lambda out: out.roll(1, 0), False),
+        (lambda out: out.flip(0), False),
+        (lambda out: out[:1], False),
+        (in_fours, None),
+    ],
+    ids=["none", "mean", "neighbour", "opposite", "first", "fours"],
+)
+def test_inputs_mixed_by_a_weight_of_zero_are_not_taken_apart(mix, apart, count):
+    asked = Asked(None, "layers", None, None, None, 0, "raise", False)
+    with opened(Mixed(mix), inputs(count, 3), asked) as (subject, batches):
+        found = survey(subject, batches, False).separable[0]
+    assert found == (count < 4 if apart is None else apart)
