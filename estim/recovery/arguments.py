@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from numbers import Rational
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +36,8 @@ def real_number(value: float, argument: str) -> float:
     """Return a float, or raise a TypeError naming the argument."""
     try:
         return float(unmasked(value))
-    except (TypeError, ValueError) as error:
-        msg = f"{argument} must be a real number; got {value!r}"
+    except (TypeError, ValueError, OverflowError) as error:
+        msg = f"{argument} must be a real number; got {value!r:.60}"
         raise TypeError(msg) from error
 
 
@@ -48,9 +50,21 @@ def finite_number(value: float, argument: str) -> float:
     return number
 
 
+def as_array(values: Any, argument: str) -> npt.NDArray[Any]:
+    """Return an array of what was given, of floats where it holds fractions or decimals; its kind is not checked."""
+    try:
+        array = np.asarray(unmasked(values))
+    except ValueError as error:
+        msg = f"{argument} must be real numbers; got rows of different lengths: {values!r:.60}"
+        raise TypeError(msg) from error
+    if array.dtype != object or not all(isinstance(entry, Rational | Decimal | float) for entry in array.flat):
+        return array
+    return np.array([real_number(entry, argument) for entry in array.flat]).reshape(array.shape)
+
+
 def reals(values: npt.ArrayLike, argument: str) -> Array:
     """Return real numbers of any shape as a fresh float64 array, or raise a TypeError."""
-    array = np.asarray(unmasked(values))
+    array = as_array(values, argument)
     if array.dtype.kind not in "biuf":
         msg = f"{argument} must be real numbers; got dtype {array.dtype}"
         raise TypeError(msg)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from estim.masks import unmasked
 from estim.recovery.acceptance import (
     FARTHEST,
     Limit,
@@ -27,7 +26,7 @@ from estim.recovery.acceptance import (
     reach,
     two_sided,
 )
-from estim.recovery.arguments import reals
+from estim.recovery.arguments import as_array, reals
 from estim.recovery.interval_record import ConfidenceInterval
 from estim.recovery.recovery import check_sigma, rounding_notes
 from estim.recovery.response import MeanResponse
@@ -217,7 +216,7 @@ def _check(response: MeanResponse, confidence_level: float, method: str) -> None
     if not isinstance(response, MeanResponse):
         msg = f"response must be an estim.MeanResponse; got {type(response).__name__}"
         raise TypeError(msg)
-    level = np.asarray(unmasked(confidence_level))
+    level = as_array(confidence_level, "confidence_level")
     if level.ndim != 0 or level.dtype.kind not in "iuf":
         msg = f"confidence_level must be a real number; got {confidence_level!r}"
         raise TypeError(msg)
@@ -236,7 +235,7 @@ def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Arra
     if missing.any():
         msg = f"{argument} must not be NaN; got one at entry {int(np.argmax(missing))}: leave out what is missing"
         raise ValueError(msg)
-    levels = np.asarray(unmasked(sigma))
+    levels = as_array(sigma, "sigma")
     levels = check_sigma(levels.ravel()).reshape(levels.shape)
     try:
         shape = np.broadcast_shapes(values.shape, levels.shape)

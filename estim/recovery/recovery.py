@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from estim.masks import unmasked
 from estim.record import Record
+from estim.recovery.arguments import as_array
 from estim.recovery.local import Local, local_difference
 from estim.recovery.moments import Moments, exact_moments
 from estim.recovery.response import MeanResponse
@@ -217,7 +217,7 @@ def _check(response: MeanResponse, theta: float, sigma: npt.ArrayLike, trials: i
     if not isinstance(method, str) or method not in ("monte-carlo", "exact"):
         msg = f"method must be 'monte-carlo' or 'exact'; got {method!r}"
         raise ValueError(msg)
-    truth = np.asarray(unmasked(theta))
+    truth = as_array(theta, "theta")
     if truth.ndim != 0 or truth.dtype.kind not in "iuf":
         msg = f"theta must be a real number; got {theta!r}"
         raise TypeError(msg)
@@ -245,7 +245,7 @@ def _check(response: MeanResponse, theta: float, sigma: npt.ArrayLike, trials: i
 
 def check_sigma(sigma: npt.ArrayLike) -> Array:
     """Return noise levels as a fresh 1-D float64 array, or raise."""
-    levels = np.asarray(unmasked(sigma))
+    levels = as_array(sigma, "sigma")
     if levels.dtype.kind not in "iuf":
         msg = f"sigma must be real; got dtype {levels.dtype}"
         raise TypeError(msg)

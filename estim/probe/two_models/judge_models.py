@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.along import absolute, compared, whitened
+from estim.probe.arguments import real_number
 from estim.probe.labels import require_order_of_bank
 from estim.probe.model.kinds import is_torch_module, require_left_out
 from estim.probe.model.same_batches import same_batches
@@ -113,15 +114,16 @@ def judge_models(
     True
     """
     check_power(power, confidence_level)
-    if baseline not in ("known", "noisy"):
+    if not isinstance(baseline, str) or baseline not in ("known", "noisy"):
         msg = f"baseline must be 'known' or 'noisy'; got {baseline!r}"
         raise ValueError(msg)
-    if not 0.0 <= repeat_correlation <= 1.0:
+    correlation = real_number(repeat_correlation, "repeat_correlation")
+    if not 0.0 <= correlation <= 1.0:
         msg = f"repeat_correlation must lie between 0 and 1; got {repeat_correlation!r}"
         raise ValueError(msg)
     sides = 1 + (baseline == "noisy")
     wanted = {"confidence_level": confidence_level, "power": power}
-    repeats, random = Repeats(float(sides), sides, float(repeat_correlation)), generator(rng)
+    repeats, random = Repeats(float(sides), sides, correlation), generator(rng)
     require_order_of_bank(sigma, bank)
     bank = same_batches(bank)
     if is_torch_module(before):

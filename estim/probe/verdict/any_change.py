@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from estim.probe.arguments import real_number
+from estim.streams import check_flag
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class AnyChange:
         if self.group is not None and not isinstance(self.group, str):
             msg = f"group must be a group's name, or None; got {self.group!r}"
             raise ValueError(msg)
-        if self.case not in ("worst", "typical"):
+        check_flag(self.relative, "relative")
+        if not isinstance(self.case, str) or self.case not in ("worst", "typical"):
             msg = f"case must be 'worst' or 'typical'; got {self.case!r}"
             raise ValueError(msg)
 

@@ -62,7 +62,7 @@ class Side:
 
 def observe(found: "Sensitivity", observed: Any, baseline: str, absolute_sigma: bool) -> Observation:
     """Read the `observed_shift` of `Sensitivity.judge`; errors name it."""
-    if baseline not in ("known", "noisy"):
+    if not isinstance(baseline, str) or baseline not in ("known", "noisy"):
         msg = f"baseline must be 'known' or 'noisy'; got {baseline!r}"
         raise ValueError(msg)
     check_flag(absolute_sigma, "absolute_sigma")
@@ -107,7 +107,11 @@ def _require_clear(found: "Sensitivity", pair: tuple[Any, Any]) -> None:
 
 def _side(found: "Sensitivity", values: Any) -> Side:
     require_order(values, found.input_names, "observed_shift", "the bank's inputs")
-    array = np.asarray(unmasked(values))
+    try:
+        array = np.asarray(unmasked(values))
+    except ValueError as error:
+        msg = f"observed_shift must be numbers; got rows of different lengths: {values!r:.60}"
+        raise TypeError(msg) from error
     if array.dtype.kind not in "biufc":
         msg = f"observed_shift must be numbers; got dtype {array.dtype}"
         raise TypeError(msg)
