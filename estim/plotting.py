@@ -21,7 +21,7 @@ LONGEST_NAME = 40
 
 
 def new_figure(**options: Any) -> "Figure":
-    """Return an empty figure that no window manager holds on to.
+    """Return an empty figure that no window manager holds on to, and that a notebook shows.
 
     Raises
     ------
@@ -29,11 +29,11 @@ def new_figure(**options: Any) -> "Figure":
         When matplotlib is missing.
     """
     try:
-        from matplotlib.figure import Figure
+        from estim.figures import ShownFigure
     except ModuleNotFoundError as error:
         msg = "pictures need matplotlib: pip install 'estim[plot]'"
         raise ModuleNotFoundError(msg) from error
-    return Figure(layout="constrained", **options)
+    return ShownFigure(layout="constrained", **options)
 
 
 def shorten(name: str) -> str:

@@ -1,4 +1,5 @@
 import builtins
+import pickle
 
 import numpy as np
 import pytest
@@ -54,3 +55,9 @@ def test_names_that_the_font_cannot_write_are_shown_by_their_code(tmp_path):
     assert labels[1] == "\u03b8"
     found.report(tmp_path / "names.html")
     assert names[0] in (tmp_path / "names.html").read_text(encoding="utf-8")
+
+
+def test_a_notebook_shows_a_picture_without_pyplot(curve):
+    figure = estim.recover(curve, 1.0, [0.1, 0.2], method="exact").plot()
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert len(pickle.loads(pickle.dumps(figure)).axes) == len(figure.axes)
