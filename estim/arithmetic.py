@@ -122,7 +122,9 @@ def read_entries(values: Any, name: str, *, ndim: int) -> Array:
     values = unmasked(values)
     array = values if isinstance(values, np.ndarray) else _object_array(values, name)
     if array.ndim != ndim:
-        msg = f"`{name}` must have {ndim} axes; got shape {array.shape}"
+        what = f"shape {array.shape}" if array.ndim else f"one {type(values).__name__}"
+        hint = ", a sparse matrix: give its .toarray()" if hasattr(values, "toarray") else ""
+        msg = f"`{name}` must have {ndim} axes; got {what}{hint}"
         raise ValueError(msg)
     if array.size == 0:
         msg = f"`{name}` must not be empty; got shape {array.shape}"

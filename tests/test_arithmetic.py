@@ -145,3 +145,12 @@ def test_midpoints_do_not_round():
         right = third[0].mid().str(100, radius=False)
     with mpmath.workdps(95):
         assert mpmath.nstr(+found, 90) == mpmath.nstr(mpmath.mpf(right), 90)
+
+
+def test_what_is_no_array_is_named_by_its_kind():
+    from scipy import sparse
+
+    with pytest.raises(ValueError, match=r"must have 2 axes; got one dia_\w+, a sparse matrix: give its \.toarray\(\)"):
+        read_entries(sparse.eye(3), "matrix", ndim=2)
+    with pytest.raises(ValueError, match=r"must have 2 axes; got one generator$"):
+        read_entries(([row] for row in "12"), "matrix", ndim=2)
