@@ -177,6 +177,7 @@ def recover(
     check_progress(progress)
     if not callable(workers):
         check_workers(workers)
+    _require_slope(response, truth)
     local = local_difference(response._rise, truth, response.lower, response.upper, response.rounding)
     slope = abs(response.slope(truth)) if local is None or response.has_derivative else local.slope
     exact = _exact(response, truth, local, levels)
@@ -241,6 +242,18 @@ def _check(response: MeanResponse, theta: float, sigma: npt.ArrayLike, trials: i
         )
         raise ValueError(msg)
     return float(truth), levels
+
+
+def _require_slope(response: MeanResponse, truth: float) -> None:
+    """Refuse units in which no float holds the slope of the mean: its logarithm is that of a secant."""
+    end = truth if truth > response.lower else response.upper
+    rise = float(response._rise(np.array([end]))[0]) if math.isfinite(end) else 0.0
+    if not (rise > 0.0 and math.isfinite(rise)):
+        return
+    order = math.log10(rise) - math.log10(end - response.lower)
+    if not -300.0 < order < 300.0:
+        msg = f"the mean must rise by 1e-300 to 1e300 a unit of theta (choose other units); it rises by 1e{order:.0f}"
+        raise ValueError(msg)
 
 
 def check_sigma(sigma: npt.ArrayLike) -> Array:

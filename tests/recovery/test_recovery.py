@@ -594,3 +594,28 @@ def test_the_arrays_of_a_record_are_read_only():
     found = estim.recover(estim.MeanResponse(lambda t: t, upper=2.0), 1.0, 0.1, method="exact")
     with pytest.raises(ValueError, match="read-only"):
         found.rmse[0] = 0.0
+
+
+@pytest.mark.parametrize(("reading", "unit"), [(1e-160, 1e150), (1e-200, 1e150), (1e160, 1e-150)])
+@pytest.mark.parametrize("theta", [0.0, 1.0, 4.0])
+def test_units_in_which_no_float_holds_the_slope_are_refused(reading, unit, theta):
+    curve = estim.MeanResponse(lambda t: reading * (t / unit) / (1.0 + t / unit), upper=4.0 * unit)
+    with pytest.raises(
+        ValueError, match=r"^the mean must rise by 1e-300 to 1e300 a unit of theta \(choose other units"
+    ):
+        estim.recover(curve, theta * unit, 0.1 * reading, trials=10)
+
+
+@pytest.mark.parametrize(("reading", "unit"), [(1e-150, 1e140), (1e150, 1e-140), (1e-3, 1e9)])
+def test_units_move_no_relative_error(reading, unit):
+    plain, other = (
+        estim.recover(
+            estim.MeanResponse(lambda t, k=k, u=u: k * (t / u) / (1.0 + t / u), upper=4.0 * u),
+            u,
+            0.1 * k,
+            method="exact",
+        )
+        for k, u in ((1.0, 1.0), (reading, unit))
+    )
+    assert other.relative_rmse == pytest.approx(plain.relative_rmse, rel=1e-12)
+    assert other.linear_limit / reading == pytest.approx(plain.linear_limit, rel=1e-9)
