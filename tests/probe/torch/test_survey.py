@@ -45,3 +45,20 @@ def test_inputs_mixed_by_a_weight_of_zero_are_not_taken_apart(mix, apart, count)
     with opened(Mixed(mix), inputs(count, 3), asked) as (subject, batches):
         found = survey(subject, batches, False).separable[0]
     assert found == (count < 4 if apart is None else apart)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("reading", "apart"),
+    [
+        (None, True),
+        (lambda module, x: module(x) - module(x).mean(0), False),
+        (lambda module, x: module(x - x.mean(0)), False),
+        (lambda module, x: module(x) - 0.1 * module(x).roll(1, 0), False),
+    ],
+    ids=["none", "centred", "inputs centred", "a tenth of the neighbour"],
+)
+def test_inputs_mixed_in_floats_of_few_digits_are_not_taken_apart(reading, apart, dtype):
+    asked = Asked(reading, "layers", None, None, None, 0, "raise", False)
+    with opened(perceptron((3, 8, 8, 2), dtype), inputs(40, 3, dtype=dtype), asked) as (subject, batches):
+        assert survey(subject, batches, False).separable[0] is apart
