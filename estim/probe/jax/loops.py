@@ -93,8 +93,8 @@ def _loop(params: Any, given: list[Any], limit: Any) -> tuple[list[Any], Any]:
 
 
 def _scan(params: Any, given: list[Any], limit: Any) -> tuple[list[Any], Any]:
-    head, tail = params["num_consts"], params["num_consts"] + params["num_carry"]
-    consts, start, along = given[:head], given[head:tail], given[tail:]
+    head, carry = _constants_and_carry(params)
+    consts, start, along = given[:head], given[head : head + carry], given[head + carry :]
 
     def step(state: Any, row: Any) -> Any:
         found, inside = counted(params["jaxpr"], [*consts, *state[0], *row], limit)
@@ -105,6 +105,14 @@ def _scan(params: Any, given: list[Any], limit: Any) -> tuple[list[Any], Any]:
         step, (start, _number(0)), along, length=params["length"], reverse=params["reverse"]
     )
     return [*last, *rows], most
+
+
+def _constants_and_carry(params: Any) -> tuple[int, int]:
+    """Return how many arguments of a scan are its constants, and how many come back from its steps."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    constants, carry, _ = params["ft_in"].unpack()  # jax 0.12
+    return len(list(constants)), len(list(carry))
 
 
 def _choice(params: Any, given: list[Any], limit: Any) -> tuple[list[Any], Any]:
