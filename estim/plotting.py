@@ -29,10 +29,12 @@ def new_figure(**options: Any) -> "Figure":
         When matplotlib is missing.
     """
     try:
-        from estim.figures import ShownFigure
+        import matplotlib.figure  # noqa: F401 - what the message is about, also once figures are imported
     except ModuleNotFoundError as error:
         msg = "pictures need matplotlib: pip install 'estim[plot]'"
         raise ModuleNotFoundError(msg) from error
+    from estim.figures import ShownFigure
+
     return ShownFigure(layout="constrained", **options)
 
 
