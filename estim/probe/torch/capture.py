@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge
 
-from estim.probe.torch.source import Source, base_of, digits_of
+from estim.probe.torch.source import Source, base_of, digits_of, goes_on
 from estim.probe.torch.uses import Use
 
 #: Combinations of the entries of a row.
@@ -69,7 +69,8 @@ def factors_of(
     reached = {key for key, k in place.items() if plain[k] is not None}
     uses = [[use for use in one if (id(use.edge.node), use.edge.output_nr) in reached] for one in uses]
     chosen = [[place[id(use.edge.node), use.edge.output_nr] for use in one] for one in uses]
-    tables = _tables(plain, weighted, uses, chosen, readings)
+    steady = [gradient is None or goes_on(edge, gradient) for edge, gradient in zip(edges, plain, strict=True)]
+    tables = _tables(plain, weighted, uses, chosen, readings, steady)
     del plain, weighted
     collected = [
         None if None in found else _Collected(one, found, readings) for one, found in zip(uses, tables, strict=True)
@@ -88,15 +89,18 @@ def _tables(
     uses: Sequence[Sequence[Use]],
     chosen: list[list[int]],
     readings: torch.Tensor,
+    steady: list[bool],
 ) -> list[list[Any]]:
-    """Return for each use of each parameter the rows of each input, and their width; None where inputs are mixed."""
+    """Return the rows of each input for each use of each parameter; None where inputs are mixed or gradients hooked."""
     known: dict[tuple[int, int], Any] = {}
     for one, places in zip(uses, chosen, strict=True):
         for use, k in zip(one, places, strict=True):
             width = _width(use, plain[k])
             if (k, width) not in known:
                 known[k, width] = (
-                    _rows_of_inputs(plain[k], [some[k] for some in weighted], width, readings) if width else None
+                    _rows_of_inputs(plain[k], [some[k] for some in weighted], width, readings)
+                    if width and steady[k]
+                    else None
                 )
     return [
         [known[k, _width(use, plain[k])] for use, k in zip(one, places, strict=True)]

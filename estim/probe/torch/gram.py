@@ -70,6 +70,7 @@ def grams_of(
         else:
             for block, _ in _blocks_of(subject, layout, k, factors, buffer):
                 sums.add(group, block, size)
+        del factors  # before those of the next segment come
         if tick is not None:
             tick(size)
     return sums.finished()
@@ -86,6 +87,7 @@ def combined_rows(subject: Subject, layout: Layout, combinations: Array, tick: A
         for block, places in _blocks_of(subject, layout, k, factors, buffer):
             columns = starts[k] + places().cpu().numpy()
             found[:, columns] = (weights @ block.double()).cpu().numpy()
+        del factors
         if tick is not None:
             tick(subject.parameters.tensors[k].numel())
     return found

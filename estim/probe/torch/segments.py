@@ -8,13 +8,12 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import torch
 from torch.autograd.graph import GradientEdge
 
 from estim.probe.torch.capture import Factors, edges_of, factors_of
 from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject, explained
-from estim.probe.torch.source import Source, digits_of, gate_to, source_of
+from estim.probe.torch.source import Source, digits_of, gate_to, goes_on, source_of
 from estim.probe.torch.uses import uses_of
 
 #: What is kept may take this part of the factors of a segment.
@@ -74,15 +73,9 @@ def _of_part(
         factors, through = factors_of(readings, known, source, gate)
     except RuntimeError as error:
         raise ValueError(explained(error)) from error
-    if gate is not None and all(gradient is not None for gradient in through) and _goes_on(gate, through[0]):
+    if gate is not None and all(gradient is not None for gradient in through) and goes_on(gate, through[0]):
         kept[place] = through
     return [None if use is None else one for use, one in zip(uses, factors, strict=True)]
-
-
-def _goes_on(gate: GradientEdge, gradient: torch.Tensor) -> bool:
-    """Tell whether a gradient that was read at a gate goes on from there as it is: a hook would change it once more."""
-    again = torch.autograd.grad(gate, [gate], grad_outputs=gradient, retain_graph=True)[0]
-    return bool(torch.equal(again, gradient))
 
 
 def _bytes(gate: GradientEdge) -> float:

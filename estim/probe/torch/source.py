@@ -88,6 +88,12 @@ def gate_to(readings: torch.Tensor, edges: Iterable[GradientEdge]) -> GradientEd
     return gate
 
 
+def goes_on(edge: GradientEdge, gradient: torch.Tensor) -> bool:
+    """Tell whether a gradient that was read at an edge goes on as it is: a hook may change it before or after."""
+    again = torch.autograd.grad(edge, [edge], grad_outputs=gradient, retain_graph=True)[0]
+    return bool(torch.equal(again, gradient))
+
+
 def _sources(node: Any) -> list[tuple[Any, int]]:
     return [pair for pair in node.next_functions if pair[0] is not None]
 
