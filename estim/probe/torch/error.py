@@ -11,7 +11,7 @@ from estim.probe.matrix_free.error import error_of_combinations, relative_norms
 from estim.probe.torch.bank import in_parts, length
 from estim.probe.torch.dense import moved_parameters
 from estim.probe.torch.layout import Layout
-from estim.probe.torch.readings import Subject
+from estim.probe.torch.readings import Subject, flat_array, gradients_of
 
 Array = npt.NDArray[np.float64]
 Parts = Callable[[], Iterator[Any]]
@@ -69,12 +69,9 @@ def _combinations(subject: Subject, parts: Parts, layout: Layout, weights: Array
         weight = weights[start : start + len(flat)]
         start += (len(readings) if inputs is None else inputs) * outputs
         for _ in range(_DRAWS):
-            seed = torch.as_tensor(weight * rng.choice((-1.0, 1.0), len(weight)), dtype=flat.dtype, device=flat.device)
-            grads = torch.autograd.grad(
-                flat, list(subject.parameters.tensors), grad_outputs=seed, retain_graph=True, allow_unused=True,
-                materialize_grads=True,
-            )  # fmt: skip
-            found.append(np.concatenate([grad.detach().double().reshape(-1).cpu().numpy() for grad in grads]))
+            signs = rng.choice((-1.0, 1.0), len(weight))
+            grads = gradients_of(subject, flat, weight * signs, retain_graph=True)
+            found.append(np.concatenate([flat_array(grad) for grad in grads]))
         del readings, flat
     return found
 
@@ -91,11 +88,7 @@ def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array]
     """
     readings = subject.readings(_some(layout, next(layout.parts())))
     signs = np.random.default_rng(1).choice((-1.0, 1.0), readings.numel())
-    seed = torch.as_tensor(signs, dtype=readings.dtype, device=readings.device)
-    grads = torch.autograd.grad(
-        readings.reshape(-1), list(subject.parameters.tensors), grad_outputs=seed, allow_unused=True,
-        materialize_grads=True,
-    )  # fmt: skip
+    grads = gradients_of(subject, readings.reshape(-1), signs)
     squares = dict.fromkeys(subject.parameters.groups, 0.0)
     for group, grad in zip(subject.parameters.groups, grads, strict=True):
         squares[group] += float(grad.detach().double().square().sum())

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from scipy.sparse.linalg import LinearOperator
 
-from estim.probe.torch.readings import Subject, explained, flat_array
+from estim.probe.torch.readings import Subject, explained, flat_array, gradients_of
 from estim.probe.torch.survey import Parts
 from estim.probe.torch.swapped import differentiable_attention, forward_derivative
 
@@ -60,7 +60,7 @@ def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = 
         for part in parts():
             with differentiable_attention():
                 flat = subject.readings(part).reshape(-1)
-                found += flat_array(_taken_back(subject, flat, _seed(flat, weights[start : start + len(flat)])))
+                found += _taken_back(subject, flat, weights[start : start + len(flat)])
             start += len(flat)
         if tick is not None:
             tick(1)
@@ -74,8 +74,8 @@ def _chosen(subject: Subject, part: Any) -> Along:
     rng = np.random.default_rng(2)
     with differentiable_attention():
         flat = subject.readings(part).reshape(-1)
-        seed = _seed(flat, rng.standard_normal(len(flat)))
-        taken = [grad.detach() for grad in _gradients(subject, flat, seed)]
+        seed = torch.as_tensor(rng.standard_normal(len(flat))).to(device=flat.device, dtype=flat.dtype)
+        taken = [grad.detach() for grad in gradients_of(subject, flat, seed)]
         tangents = _split(subject, rng.standard_normal(subject.parameters.size))
         pairs = list(zip(taken, tangents, strict=True))
         back = sum(float((one.double() * two.double()).sum()) for one, two in pairs)
@@ -108,7 +108,7 @@ def _by_forward_mode(subject: Subject, part: Any, tangents: list[torch.Tensor]) 
 def _by_two_backward_passes(subject: Subject, part: Any, tangents: list[torch.Tensor]) -> torch.Tensor:
     flat = subject.readings(part).reshape(-1)
     seed = torch.zeros_like(flat, requires_grad=True)
-    taken = _gradients(subject, flat, seed, create_graph=True)
+    taken = gradients_of(subject, flat, seed, create_graph=True)
     used = [(one, two) for one, two in zip(taken, tangents, strict=True) if one.requires_grad]
     found: torch.Tensor = torch.autograd.grad(
         [one for one, _ in used], seed, [two for _, two in used], allow_unused=True, materialize_grads=True
@@ -116,19 +116,8 @@ def _by_two_backward_passes(subject: Subject, part: Any, tangents: list[torch.Te
     return found
 
 
-def _gradients(subject: Subject, flat: torch.Tensor, seed: torch.Tensor, **options: bool) -> tuple[torch.Tensor, ...]:
-    try:
-        found: tuple[torch.Tensor, ...] = torch.autograd.grad(
-            flat, list(subject.parameters.tensors), grad_outputs=seed, allow_unused=True, materialize_grads=True,
-            **options,
-        )  # fmt: skip
-    except RuntimeError as error:
-        raise ValueError(explained(error)) from error
-    return found
-
-
-def _taken_back(subject: Subject, flat: torch.Tensor, seed: torch.Tensor) -> torch.Tensor:
-    return torch.cat([grad.reshape(-1) for grad in _gradients(subject, flat, seed)])
+def _taken_back(subject: Subject, flat: torch.Tensor, weights: Array) -> Array:
+    return np.concatenate([flat_array(grad) for grad in gradients_of(subject, flat, weights)])
 
 
 def _split(subject: Subject, vector: Array) -> list[torch.Tensor]:
@@ -139,7 +128,3 @@ def _split(subject: Subject, vector: Array) -> list[torch.Tensor]:
         torch.as_tensor(np.ascontiguousarray(piece)).to(device=tensor.device, dtype=tensor.dtype).reshape(tensor.shape)
         for piece, tensor in zip(pieces, tensors, strict=True)
     ]
-
-
-def _seed(flat: torch.Tensor, weights: Array) -> torch.Tensor:
-    return torch.as_tensor(weights).to(device=flat.device, dtype=flat.dtype)

@@ -154,6 +154,19 @@ def explained(error: Exception) -> str:
     return f"torch cannot differentiate the readings: {text}"
 
 
+def gradients_of(subject: Subject, flat: torch.Tensor, weights: Any, **options: bool) -> tuple[torch.Tensor, ...]:
+    """Return the gradients, by each parameter, of readings (m,) with weights, (m,); ValueError says what failed."""
+    seed = torch.as_tensor(weights).to(device=flat.device, dtype=flat.dtype)
+    try:
+        found: tuple[torch.Tensor, ...] = torch.autograd.grad(
+            flat, list(subject.parameters.tensors), grad_outputs=seed, allow_unused=True, materialize_grads=True,
+            **options,
+        )  # fmt: skip
+    except RuntimeError as error:
+        raise ValueError(explained(error)) from error
+    return found
+
+
 def as_dtype(module: torch.nn.Module, dtype: Any) -> torch.nn.Module:
     """Return a copy of a module in another dtype; raises TypeError for no such dtype, ValueError without a copy."""
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
-from estim.probe.torch.readings import Subject, explained, flat_array
+from estim.probe.torch.readings import Subject, flat_array, gradients_of
 
 Array = npt.NDArray[np.float64]
 _CAUSES = "a detach, a backward of its own, a checkpoint with use_reentrant=True"
@@ -140,14 +140,7 @@ def _terms(subject: Subject, parts: Iterable[Any], steps: list[torch.Tensor], we
 
 
 def _gradients(subject: Subject, readings: torch.Tensor, weights: Array) -> tuple[torch.Tensor, ...]:
-    seed = torch.as_tensor(weights).to(readings.device, readings.dtype)
-    try:
-        gradients: tuple[torch.Tensor, ...] = torch.autograd.grad(
-            readings, list(subject.parameters.tensors), grad_outputs=seed, retain_graph=True, allow_unused=True,
-            materialize_grads=True,
-        )  # fmt: skip
-    except RuntimeError as error:
-        raise ValueError(explained(error)) from error
+    gradients = gradients_of(subject, readings, weights, retain_graph=True)
     for name, gradient in zip(subject.parameters.names, gradients, strict=True):
         if gradient.layout != torch.strided:
             msg = f"gradients must be dense; those of {name} are not (an embedding with sparse=True?)"

@@ -349,3 +349,36 @@ def test_wrong_gradients_of_inputs_that_depend_on_each_other_are_refused(monkeyp
         mixed, estim.Batches(lambda: bank.split(10)), ValueError,
         r"^the derivative that torch takes must be that of the model",
     )  # fmt: skip
+
+
+class _Fails(torch.autograd.Function):
+    """Gives no gradient after so many."""
+
+    left = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2.0 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        _Fails.left -= 1
+        if _Fails.left < 0:
+            msg = "no memory is left"
+            raise RuntimeError(msg)
+        return 2.0 * gradient
+
+
+@pytest.mark.parametrize("way", [{"DENSE": 0}, {"DENSE": 10**9}], ids=["large", "dense"])
+def test_a_gradient_that_fails_midway_is_explained_wherever_it_fails(monkeypatch, way):
+    for name, value in way.items():
+        monkeypatch.setattr(module_sensitivity, name, value)
+    module, bank = perceptron(), inputs(4, 3)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    _Fails.left = 10**9
+    estim.sensitivity(module, bank, 0.1, readings=lambda m, x: _Fails.apply(m(x)))
+    for count in range(10**9 - _Fails.left):
+        _Fails.left = count
+        with pytest.raises(ValueError, match="torch cannot differentiate the readings: no memory is left"):
+            estim.sensitivity(module, bank, 0.1, readings=lambda m, x: _Fails.apply(m(x)))
+        assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
