@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         "studies",
         nargs="*",
         metavar="STUDY",
-        help="default: the score card of all",
+        help=f"of {', '.join(STUDIES)}; default: the score card of all",
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder (default %(default)s)")
     return parser

@@ -82,7 +82,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sims", description="Run studies and write each as JSON.")
-    parser.add_argument("studies", nargs="*", help="default: all", metavar="STUDY")
+    parser.add_argument("studies", nargs="*", help=f"of {', '.join(STUDIES)}; default: all", metavar="STUDY")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the JSON (default %(default)s)")
     parser.add_argument("--again", action="store_true", help="compute studies that are already written, too")
     parser.add_argument("--rng", type=int, help="seed, where a study draws")
