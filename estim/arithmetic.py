@@ -11,6 +11,7 @@ python-flint keeps its precision in a global context. It is changed only inside 
 """
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,12 +40,41 @@ _SMALL = 512
 
 #: python-flint has one precision, and one length of series, for all threads: others wait until it is restored.
 _one_thread = threading.RLock()
+#: flint's precision, its length of series, and mpmath's precision, before each block that is open.
+_before: list[tuple[int, int, int]] = []
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other threads of estim out of the block."""
+    with _one_thread:
+        _before.append((flint.ctx.prec, flint.ctx.cap, mpmath.mp.prec))
+        try:
+            yield
+        finally:
+            _before.pop()
+
+
+def _start_forked() -> None:
+    """Take over from threads that a forked process does not have: they would never leave their blocks."""
+    global _one_thread
+    if _one_thread.acquire(blocking=False):  # no block is open, or one of the thread that forked, which goes on
+        _one_thread.release()
+        return
+    _one_thread = threading.RLock()
+    if _before:
+        flint.ctx.prec, flint.ctx.cap, mpmath.mp.prec = _before[0]
+        _before.clear()
+
+
+if hasattr(os, "register_at_fork"):  # there are no forks on Windows
+    os.register_at_fork(after_in_child=_start_forked)
 
 
 @contextmanager
 def ball_bits(bits: int) -> Iterator[None]:
     """Work with balls of `bits` bits inside the block, one thread at a time."""
-    with _one_thread:
+    with _alone():
         before = flint.ctx.prec
         flint.ctx.prec = bits
         try:
@@ -64,7 +94,7 @@ def ball_digits(digits: int) -> Iterator[None]:
 @contextmanager
 def mpmath_bits(bits: int) -> Iterator[None]:
     """Work with mpmath's numbers of `bits` bits inside the block, one thread at a time: its precision is global."""
-    with _one_thread, mpmath.workprec(bits):
+    with _alone(), mpmath.workprec(bits):
         yield
 
 
@@ -72,7 +102,7 @@ def mpmath_bits(bits: int) -> Iterator[None]:
 def series_terms(terms: int) -> Iterator[None]:
     """Truncate power series after `terms` coefficients inside the block."""
     check_positive_integer(terms, "terms")
-    with _one_thread:
+    with _alone():
         before = flint.ctx.cap
         flint.ctx.cap = terms
         try:

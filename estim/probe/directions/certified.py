@@ -99,8 +99,9 @@ def _directions(
     with ball_bits(bits + 64):
         sizes = _column_sizes(whitened())
         scale = elementwise(lambda size: flint.arb(2) ** int(size), sizes)
+        scaled_null = null * scale[:, None]
     plain, vectors = _enclosed(whitened, null, bits, most, exact)
-    scaled, scaled_vectors = _enclosed(lambda: whitened() / scale, null * scale[:, None], bits, most, exact)
+    scaled, scaled_vectors = _enclosed(lambda: whitened() / scale, scaled_null, bits, most, exact)
     rank = max(_positive(plain), _positive(scaled))
     values = _floats(plain.values, len(sizes))
     values[rank:] = 0.0
