@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import html
 import inspect
 import itertools
 import json
@@ -96,6 +97,13 @@ class Record:
         with np.printoptions(threshold=6, edgeitems=2, precision=4):
             fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields())
         return f"{type(self).__name__}({fields})"
+
+    def _repr_html_(self) -> str | None:
+        """Show the summary, where there is one, in a notebook."""
+        if not hasattr(self, "summary"):
+            return None
+        found = self.summary()
+        return f"<pre>{html.escape(found)}</pre>" if isinstance(found, str) else str(found.as_html())
 
     def __eq__(self, other: object) -> bool:
         """Compare all fields; NaN equals NaN."""

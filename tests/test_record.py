@@ -165,3 +165,16 @@ def test_help_shows_what_each_field_means():
         assert "Attributes\n----------" in record.__doc__
     assert "linear_limit : float\n    The sigma beyond which" in estim.Recovery.__doc__
     assert "UNRESOLVED\n" in estim.Status.__doc__
+
+
+def test_a_notebook_shows_the_summary():
+    jacobian = [[1.0, 0.0], [0.0, 1e-3], [1.0, 1.0]]
+    seen = estim.Sensitivity.from_jacobian(jacobian, 0.1, names=["a<b", "rate"])
+    assert "rate" in seen._repr_html_()
+    assert "a&lt;b" in seen._repr_html_()
+    assert "a<b" not in seen._repr_html_()
+    spectrum = estim.spectrum(jacobian, digits=20)
+    assert spectrum._repr_html_().startswith("<pre>")
+    assert spectrum.summary().splitlines()[0] in spectrum._repr_html_()
+    interval = estim.confidence_interval(estim.MeanResponse(lambda t: t), [1.0], 1.0)
+    assert interval._repr_html_() is None  # which shows what repr says
