@@ -15,13 +15,12 @@ from estim.arithmetic import (
     as_float,
     as_fractions,
     as_rationals,
-    ball_digits,
     from_rationals,
     matmul,
     midpoints,
     read_entries,
-    series_terms,
 )
+from estim.precision import ball_digits, series_terms
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

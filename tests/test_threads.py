@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import estim
-from estim.arithmetic import ball_bits
 from estim.attention import Layer, Network
+from estim.precision import ball_bits
 
 MATRIX = np.arange(12.0).reshape(4, 3) + np.eye(4, 3)
 NETWORK = Network([Layer([["1/2"], ["1/3"]], [[1], ["-1/4"]], [[1, 0], ["1/5", 1]])] * 2)

@@ -6,11 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from estim.arithmetic import Array, as_balls, as_rationals, ball_digits
+from estim.arithmetic import Array, as_balls, as_rationals
 from estim.attention import formula
 from estim.attention.effective import effective
 from estim.attention.layer import Layer
 from estim.attention.network import Network
+from estim.precision import ball_digits
 
 # Inputs are drawn, and digits raised, until outputs provably differ: near collapse they may do so by 1e-70.
 _TOKENS = (2, 3, 4)

@@ -6,7 +6,7 @@ row by row; factors that were not chosen are left out.
 For work in another number system use :func:`jacobian_in`. It takes ``convert``, a function from exact
 entries to an object array of that system, and a normalizer that knows the system:
 
-- balls: ``estim.arithmetic.as_balls``, inside ``estim.arithmetic.ball_digits``, and the network's normalizer;
+- balls: ``estim.arithmetic.as_balls``, inside ``estim.precision.ball_digits``, and the network's normalizer;
 - rationals: ``estim.arithmetic.as_rationals`` (quadratic normalizer);
 - power series in a scale of all queries and keys, or elements of Z/p^N: `scale` is the series s, or p, and the
   normalizer ``estim.attention.normalizers.power_series(normalizer, terms)``; for series the network's own will do.
@@ -19,10 +19,11 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, as_balls, as_float, ball_digits, check_positive_integer, elementwise
+from estim.arithmetic import Array, as_balls, as_float, check_positive_integer, elementwise
 from estim.attention import formula
 from estim.attention.bank import Bank, Group, read_bank
 from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, unflatten
+from estim.precision import ball_digits
 
 # Float64 numbers of cotangents at work in a block of readings: half a MB with what belongs to them stays in the
 # second-level cache, and below 10^6 multiplications OpenBLAS takes a product in one go.

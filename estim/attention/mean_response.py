@@ -23,12 +23,13 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, as_balls, as_fractions, ball_digits, read_entries
+from estim.arithmetic import Array, as_balls, as_fractions, read_entries
 from estim.attention import formula
 from estim.attention.bank import Bank
 from estim.attention.exceptional import exceptional
 from estim.attention.layer import Layer
 from estim.attention.normalizers import Normalizer
+from estim.precision import ball_digits
 from estim.recovery.response import MeanResponse
 
 Floats = NDArray[np.float64]

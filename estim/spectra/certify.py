@@ -19,7 +19,8 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, ball_bits, elementwise, matmul
+from estim.arithmetic import Array, elementwise, matmul
+from estim.precision import ball_bits
 from estim.spectra.graded import (
     completed,
     eigenvectors,

@@ -15,9 +15,10 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from estim.arithmetic import Array, as_fractions, mpmath_bits, read_entries
+from estim.arithmetic import Array, as_fractions, read_entries
 from estim.attention.layer import FACTORS
 from estim.attention.network import Network
+from estim.precision import mpmath_bits
 from estim.spectra.contact_record import ContactOrders, ContactSlopes
 from estim.spectra.orders import contact_orders, smith_orders
 from estim.spectra.plain import frozen_rows

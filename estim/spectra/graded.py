@@ -18,7 +18,8 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, ball_bits, elementwise, matmul
+from estim.arithmetic import Array, elementwise, matmul
+from estim.precision import ball_bits
 
 # Rotations of the Jacobi method whose cosine is below this leave 53-bit columns as they are.
 _ORTHOGONAL = 4 * np.finfo(float).eps

@@ -14,7 +14,7 @@ from typing import Any
 import flint
 import numpy as np
 
-from estim.arithmetic import Array, as_fractions, as_rationals, elementwise, read_entries, series_terms
+from estim.arithmetic import Array, as_fractions, as_rationals, elementwise, read_entries
 from estim.attention import formula
 from estim.attention.bank import Bank
 from estim.attention.jacobian import weights_in
@@ -22,6 +22,7 @@ from estim.attention.layer import FACTORS, Convert
 from estim.attention.named_normalizers import NORMALIZERS
 from estim.attention.network import Network
 from estim.attention.normalizers import Normalizer, power_series
+from estim.precision import series_terms
 
 _HALF_POWERS = {"query": 1, "key": -1, "value": 0}
 # The largest primes below 2^61; the second and third are for entries whose denominators the one before divides.

@@ -13,16 +13,7 @@ from typing import Any
 import flint
 import numpy as np
 
-from estim.arithmetic import (
-    Array,
-    as_balls,
-    as_float,
-    as_rationals,
-    ball_bits,
-    elementwise,
-    largest_radius,
-    read_entries,
-)
+from estim.arithmetic import Array, as_balls, as_float, as_rationals, elementwise, largest_radius, read_entries
 from estim.attention.bank import Bank, read_bank
 from estim.attention.effective import rank
 from estim.attention.gauge import tangents_in
@@ -30,6 +21,7 @@ from estim.attention.jacobian import ball_jacobian, float_jacobian, jacobian_in
 from estim.attention.layer import FACTORS, Layer, check_factors
 from estim.attention.named_normalizers import NORMALIZERS
 from estim.attention.network import Network
+from estim.precision import ball_bits
 from estim.spectra.certify import Enclosures, enclose, without_null
 from estim.spectra.graded import log2_above
 from estim.spectra.plain import frozen, to_mpf

@@ -19,7 +19,8 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, elementwise, series_terms
+from estim.arithmetic import Array, elementwise
+from estim.precision import series_terms
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import mpmath
 import numpy as np
 
-from estim.arithmetic import Array, mpmath_bits
+from estim.arithmetic import Array
+from estim.precision import mpmath_bits
 from estim.record import Record
 from estim.spectra.plain import frozen, number, plain_fields
 

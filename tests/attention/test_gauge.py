@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from estim.arithmetic import as_rationals, ball_digits, midpoints
+from estim.arithmetic import as_rationals, midpoints
 from estim.attention import Layer, Network
 from estim.attention.effective import effective_derivative, null_space, rank
 from estim.attention.gauge import tangents_in
 from estim.attention.jacobian import ball_jacobian
 from estim.attention.layer import FACTORS
+from estim.precision import ball_digits
 from tests.attention.cases import close, eighths, network, networks
 
 

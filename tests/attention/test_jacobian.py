@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from estim.arithmetic import as_balls, as_rationals, ball_digits, series_terms
+from estim.arithmetic import as_balls, as_rationals
 from estim.attention import Layer, Network, formula
 from estim.attention.effective import rank
 from estim.attention.gauge import tangents_in
@@ -14,6 +14,7 @@ from estim.attention.jacobian import ball_jacobian, jacobian_in
 from estim.attention.layer import FACTORS, unflatten
 from estim.attention.named_normalizers import NORMALIZERS
 from estim.attention.normalizers import power_series
+from estim.precision import ball_digits, series_terms
 from sims.fixtures import matrix_bank, matrix_network
 from tests.attention import reference
 from tests.attention.cases import DIFFERENCE_RTOL, NAMES, close, eighths, network, networks

@@ -7,10 +7,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from estim.arithmetic import ball_digits, series_terms
 from estim.attention import Layer, Network, Normalizer
 from estim.attention.named_normalizers import NORMALIZERS
 from estim.attention.normalizers import power_series
+from estim.precision import ball_digits, series_terms
 from tests.attention import reference
 from tests.attention.cases import NAMES
 

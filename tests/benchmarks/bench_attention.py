@@ -19,9 +19,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from estim.arithmetic import as_balls, ball_digits, midpoints
+from estim.arithmetic import as_balls, midpoints
 from estim.attention import Layer, Network, formula
 from estim.attention.jacobian import jacobian_in
+from estim.precision import ball_digits
 from sims.fixtures import matrix_bank, matrix_network
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.arithmetic import Array as Balls
-from estim.arithmetic import as_balls, ball_bits, elementwise, matmul
+from estim.arithmetic import as_balls, elementwise, matmul
+from estim.precision import ball_bits
 from estim.probe.directions.graded_svd import complement
 from estim.probe.directions.noise import Whitening
 from estim.probe.directions.resolve import Directions, Moved

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.arithmetic import as_balls, as_float, ball_bits, elementwise
+from estim.arithmetic import as_balls, as_float, elementwise
 from estim.attention import Layer, Network
 from estim.attention.bank import Bank, read_bank
 from estim.attention.jacobian import jacobian_in
 from estim.attention.layer import FACTORS
+from estim.precision import ball_bits
 from estim.probe.derivatives.rounding import EPS, error_by_moving, moved
 
 Array = npt.NDArray[np.float64]
