@@ -11,11 +11,11 @@ from estim.probe.arguments import coefficients, real_number
 from estim.probe.derivatives.differentiate import scales_of
 from estim.probe.derivatives.rounding import EPS, rounding_noise
 from estim.probe.directions.noise import Whitening, whitening
-from estim.probe.labels import require_order_of_bank
 from estim.probe.model.calls import Calls, first_calls
 from estim.probe.model.probe import as_callable, probe
 from estim.probe.model.probed import Probed
 from estim.probe.model.same_batches import same_batches
+from estim.probe.order_of_inputs import require_order_of_bank
 from estim.record import Record
 from estim.recovery.response import MeanResponse
 

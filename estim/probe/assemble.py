@@ -17,8 +17,9 @@ from estim.probe.directions.proven import Subspace, exact_null_space, gauge_of
 from estim.probe.directions.readout import measured
 from estim.probe.directions.resolve import Directions, resolve, undecided
 from estim.probe.directions.shares import carriers_of, group_table, groups_alone
-from estim.probe.labels import in_order, require_order_of_bank
+from estim.probe.labels import in_order
 from estim.probe.model.names_of_inputs import names_of_inputs
+from estim.probe.order_of_inputs import require_order_of_bank
 from estim.probe.record import Sensitivity
 from estim.probe.status import Status
 from estim.probe.words import combinations, noise_phrase

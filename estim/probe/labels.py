@@ -1,13 +1,11 @@
-"""Labels of pandas and keys of dicts: numbers that carry names go by them, not by their places."""
+"""Labels of pandas and keys of dicts: numbers of parameters that carry names go by them, not by their places."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from estim.probe.model.names_of_inputs import names_of_inputs
-
 
 def by_name(values: Any, names: Sequence[str], argument: str) -> Any:
-    """Return a pandas Series whose labels are words, or names of parameters, as a mapping; anything else as it is.
+    """Return a pandas Series whose labels are words, or one of them a name, as a mapping; anything else as it is.
 
     Raises
     ------
@@ -17,7 +15,7 @@ def by_name(values: Any, names: Sequence[str], argument: str) -> Any:
     if not _is_series(values):
         return values
     labels = [str(label) for label in values.index]
-    if not (all(isinstance(label, str) for label in values.index) or set(labels) <= set(names)):
+    if not (all(isinstance(label, str) for label in values.index) or set(labels) & set(names)):
         return values
     twice = _twice(labels)
     if twice is not None:
@@ -43,46 +41,6 @@ def in_order(values: Any, names: Sequence[str], argument: str) -> Any:
         raise ValueError(msg)
     found = {str(name): value for name, value in values.items()}
     return [found[name] for name in names]
-
-
-def require_order(values: Any, names: Sequence[str], argument: str, others: str) -> None:
-    """Refuse numbers of pandas whose labels are those of others in another order: they would be taken by their places.
-
-    Parameters
-    ----------
-    values : any
-        A Series, or a DataFrame with a column for each; anything else has no labels.
-    names : sequence of str
-        What the others are called.
-    argument, others : str
-        What to call the two in an error.
-
-    Raises
-    ------
-    ValueError
-        When the labels are the names, but in another order.
-    """
-    labels = labels_of(values)
-    if labels != list(names) and sorted(labels) == sorted(names):
-        k = next(k for k, (label, name) in enumerate(zip(labels, names, strict=True)) if label != name)
-        msg = (
-            f"{argument} must have the order of {others}; place {k} is {labels[k]!r} there, and {names[k]!r} here: "
-            "put it into that order with pandas' .loc, or take the labels off with .to_numpy()"
-        )
-        raise ValueError(msg)
-
-
-def require_order_of_bank(sigma: Any, bank: Any) -> None:
-    """Refuse noise that names the inputs of a bank in another order than the bank does."""
-    labels = labels_of(sigma)
-    require_order(sigma, names_of_inputs(bank, len(labels)) if labels else (), "sigma", "the bank's inputs")
-
-
-def labels_of(values: Any) -> list[str]:
-    """Return the labels of a pandas Series, or of the columns of a DataFrame; none for anything else."""
-    if not hasattr(values, "iloc"):
-        return []
-    return [str(label) for label in (values.columns if hasattr(values, "columns") else values.index)]
 
 
 def _is_series(values: Any) -> bool:

@@ -10,7 +10,6 @@ from estim.attention import Network
 from estim.probe.assemble import assemble, certified_directions
 from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.noise import noise_of
-from estim.probe.labels import require_order_of_bank
 from estim.probe.model.batches import Batches, joined
 from estim.probe.model.given import require_nan_policy
 from estim.probe.model.kinds import (
@@ -22,6 +21,7 @@ from estim.probe.model.kinds import (
 from estim.probe.model.names_of_inputs import names_of_inputs
 from estim.probe.model.probe import is_function_of_jax, probe
 from estim.probe.model.same_batches import same_batches
+from estim.probe.order_of_inputs import require_order_of_bank
 from estim.probe.record import Sensitivity
 from estim.streams import Seed, check_progress, generator
 

@@ -108,3 +108,59 @@ def test_the_columns_of_a_jacobian_name_the_parameters():
     assert found.input_names == ("p", "q", "r")
     assert found.parameters.tolist() == [1.0, 2.0]
     assert estim.Sensitivity.from_jacobian(pd.DataFrame(np.eye(2)), 0.1).names == ("theta[0]", "theta[1]")
+
+
+def two(p, t):
+    """Return two readings of each input."""
+    t = np.asarray(t).ravel()
+    return np.stack([p["a"] * np.exp(-p["rate"] * t), p["a"] * t], axis=1)
+
+
+TWO = estim.sensitivity(two, BANK, 0.1, params=PARAMS)
+TABLE = pd.DataFrame(np.arange(10.0).reshape(5, 2), index=LABELS, columns=["one", "other"])
+
+
+def test_tables_of_readings_go_by_the_labels_of_their_rows():
+    plain = TWO.judge(TABLE.to_numpy(), smallest_change=0.1)
+    for same in (TABLE, TABLE.stack(), pd.Series(np.arange(10.0), index=np.repeat(LABELS, 2))):
+        assert TWO.judge(same, smallest_change=0.1) == plain
+    turned = TABLE[::-1]
+    for wrong in (turned, turned.stack(), TABLE.unstack(), pd.Series(np.arange(10.0), index=LABELS * 2)):
+        with pytest.raises(ValueError, match=r"^observed_shift must have the order of the bank's inputs"):
+            TWO.judge(wrong, smallest_change=0.1)
+    unnamed = estim.sensitivity(two, BANK.to_numpy(), 0.1, params=PARAMS)
+    with pytest.raises(ValueError, match="the readings after, must have the order of those before; place 0 is 'z'"):
+        unnamed.judge((TABLE, turned), smallest_change=0.1)
+    with pytest.raises(ValueError, match=r"^sigma must have the order of the bank's inputs"):
+        estim.sensitivity(two, BANK, pd.Series(np.ones(10), index=np.repeat(LABELS[::-1], 2)), params=PARAMS)
+
+
+def test_rows_that_are_repeats_have_no_order():
+    rows = [pd.DataFrame(np.ones((2, 5)), index=index, columns=LABELS) for index in (["p", "q"], ["q", "p"])]
+    assert FOUND.judge(tuple(rows), smallest_change=0.1, baseline="noisy").p_value == 1.0
+
+
+def test_labels_of_which_some_only_are_names_are_refused():
+    other = pd.Series(np.full(5, 0.1), index=[*"vwxy", "q"])
+    said = "must have the labels of the bank's inputs, or none of them; got 'q', which none of those has"
+    with pytest.raises(ValueError, match=f"sigma {said}"):
+        estim.sensitivity(model, BANK, other, params=PARAMS)
+    with pytest.raises(ValueError, match=f"observed_shift {said}"):
+        FOUND.judge(other, smallest_change=0.1)
+    sensors = pd.Series(np.full(5, 0.1), index=list("12345"))  # of another kind: they go by their places
+    assert estim.sensitivity(model, BANK, sensors, params=PARAMS).names == FOUND.names
+    with pytest.raises(ValueError, match="functional names '1', which is no parameter"):
+        FOUND.floor(pd.Series([1.0, 2.0], index=["a", 1]))
+
+
+def test_numbers_of_a_bank_are_its_names():
+    doses, line = [2.0, 0.0, 1.0], {"a": 1.0}
+    levels = pd.Series([0.2, 0.0, 0.1], index=doses) + 0.1
+
+    def fit(sigma):
+        return estim.sensitivity(lambda p, t: p["a"] * (1.0 + np.asarray(t)), doses, sigma, params=line)
+
+    assert fit(levels) == fit(levels.to_numpy())
+    assert fit(levels.reset_index(drop=True)) == fit(levels.to_numpy())  # places, which only look like doses
+    with pytest.raises(ValueError, match="sigma must have the order of the bank's inputs; place 0 is '0' there"):
+        fit(levels.sort_index())

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from estim.attention import Network
 from estim.probe.assemble import assemble
 from estim.probe.directions.noise import Whitening, whitening
-from estim.probe.labels import require_order_of_bank
 from estim.probe.many_unknowns.bounds import read_bounds
 from estim.probe.many_unknowns.curvature import SecondOrder, box_breakdown, second_order
 from estim.probe.many_unknowns.fits import Coordinates
@@ -19,6 +18,7 @@ from estim.probe.many_unknowns.refit import NetworkRefit, Refit, refit_of
 from estim.probe.model.probe import probe
 from estim.probe.model.probed import Probed
 from estim.probe.model.same_batches import same_batches
+from estim.probe.order_of_inputs import require_order_of_bank
 from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from estim.probe.along import absolute, compared, whitened
 from estim.probe.arguments import real_number
-from estim.probe.labels import require_order_of_bank
 from estim.probe.model.kinds import is_torch_module, require_left_out
 from estim.probe.model.same_batches import same_batches
+from estim.probe.order_of_inputs import require_order_of_bank
 from estim.probe.two_models.model_change import ModelChange
 from estim.probe.two_models.pair import Pair
 from estim.probe.two_models.pair_of_parameters import pair_of_parameters

@@ -1,6 +1,7 @@
 """What was observed, in any of its forms, as a shift of the readings with its noise."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from estim.masks import unmasked
 from estim.probe.directions.noise import norms_of
-from estim.probe.labels import labels_of, require_order
+from estim.probe.order_of_inputs import labels_of, require_order, require_order_of_pair
 from estim.probe.verdict.planning import Repeats
 from estim.streams import check_flag
 
@@ -85,7 +86,7 @@ def shift_or_pair(found: "Sensitivity", observed: Any) -> tuple[Side, ...]:
     if isinstance(observed, tuple) and len(observed) == 2 and np.ndim(observed[0]) and np.ndim(observed[1]):
         if found.repeats > 1:
             _require_clear(found, observed)
-        require_order(observed[1], labels_of(observed[0]), "observed_shift, the readings after,", "those before")
+        require_order_of_pair(*observed, found.readings + len(found.left_out))
         return tuple(_side(found, part) for part in observed)
     side = _side(found, observed)
     if side.repeated:
@@ -106,7 +107,9 @@ def _require_clear(found: "Sensitivity", pair: tuple[Any, Any]) -> None:
 
 
 def _side(found: "Sensitivity", values: Any) -> Side:
-    require_order(values, found.input_names, "observed_shift", "the bank's inputs")
+    require_order(
+        labels_of(values, found.readings + len(found.left_out)), _names(found), "observed_shift", "the bank's inputs"
+    )
     try:
         array = np.asarray(unmasked(values))
     except ValueError as error:
@@ -132,6 +135,13 @@ def _side(found: "Sensitivity", values: Any) -> Side:
     rows = array.reshape(len(array) if repeated else 1, -1)
     rows = np.concatenate([rows.real, rows.imag], axis=1) if rows.dtype.kind == "c" else rows.astype(np.float64)
     return Side(rows, len(rows) if repeated else found.repeats)
+
+
+def _names(found: "Sensitivity") -> Sequence[str]:
+    """Return the names of the inputs, once for each reading; only once where readings are left out."""
+    if not found.input_names or len(found.left_out):
+        return found.input_names
+    return [found.input_names[k] for k in found.inputs]
 
 
 def _of_those_left(found: "Sensitivity", array: npt.NDArray[Any]) -> npt.NDArray[Any]:
