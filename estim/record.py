@@ -152,7 +152,7 @@ def _restored(value: Any, kind: Any) -> Any:
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Record):
         return kind.from_dict(value)
     if isinstance(value, dict) and set(value) == {"shape"}:
-        return np.zeros(value["shape"], dtype=np.int64 if "int64" in str(kind) else np.float64)
+        return _without_entries(value["shape"], np.int64 if "int64" in str(kind) else np.float64)
     if isinstance(value, list):
         return (
             tuple(value)
@@ -166,3 +166,11 @@ def _array(value: list[Any], dtype: Any) -> Any:
     """Make an array of any depth; strings stand for infinities and NaN."""
     nested = np.array(value, dtype=object)
     return np.array([dtype(entry) for entry in nested.flat], dtype=dtype).reshape(nested.shape)
+
+
+def _without_entries(shape: Any, dtype: Any) -> Any:
+    """Make an array of which only the shape was written; zeros stand for no entries that are lost."""
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape) or 0 not in shape:
+        msg = f"shape must be that of an array without entries, such as [0, 3]; got {shape!r:.60}"
+        raise ValueError(msg)
+    return np.empty(shape, dtype=dtype)

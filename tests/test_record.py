@@ -108,6 +108,13 @@ def test_an_array_without_entries_keeps_its_shape():
     assert estim.Sensitivity.from_dict(old).shift([1.0, 0.0]) == found.shift([1.0, 0.0])
 
 
+@pytest.mark.parametrize("shape", [[2, 3], [-1, 0], [2.0, 0], "0", None, []])
+def test_no_entries_are_made_up_for_a_shape(shape):
+    fields = estim.Sensitivity.from_jacobian(np.eye(3), 1.0).to_dict()
+    with pytest.raises(ValueError, match="shape must be that of an array without entries, such as"):
+        estim.Sensitivity.from_dict({**fields, "noiseless": {"shape": shape}})
+
+
 def test_records_that_differ_in_one_bit_are_unequal():
     record = exact_at_the_lower_end()
     other = dataclasses.replace(record, rmse=np.nextafter(record.rmse, 1.0))

@@ -41,7 +41,7 @@ def pool(records: Iterable[Pooled]) -> Pooled:
     Raises
     ------
     TypeError
-        When an entry is no such record.
+        When `records` is no iterable, or an entry no such record.
     ValueError
         When there is none, one is not by Monte Carlo, two are of different problems (the message names the field), or
         two hold the same draws.
@@ -59,6 +59,9 @@ def pool(records: Iterable[Pooled]) -> Pooled:
     >>> bool(abs(found.rmse[0] - 0.87064877) < 4 * found.rmse_se[0] < 2.1 * jobs[0].rmse_se[0])
     True
     """
+    if not isinstance(records, Iterable):
+        msg = f"records must be several recoveries, such as a list of them; got {type(records).__name__}"
+        raise TypeError(msg)
     given = list(records)
     _check(given)
     first = given[0]

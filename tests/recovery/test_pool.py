@@ -92,6 +92,8 @@ def test_only_what_belongs_together_is_put_together():
         estim.pool([job, many(SEEDS[1])])
     with pytest.raises(TypeError, match=r"got str at entry 0$"):
         estim.pool("jobs")
+    with pytest.raises(TypeError, match=r"^records must be several recoveries, such as a list of them; got Recovery$"):
+        estim.pool(job)
     with pytest.raises(ValueError, match=r"^records must be by Monte Carlo: .* got entry 1 without$"):
         estim.pool([job, estim.recover(SQUARE, 0.5, SIGMA, method="exact")])
     with pytest.raises(
