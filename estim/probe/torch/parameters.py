@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from estim.probe.matrix_free.groups import given_groups
+from estim.probe.torch.untouched import require_values
 
 #: Group of parameters that the module itself owns.
 ROOT = "module"
@@ -87,11 +88,11 @@ def tensor_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check(name: str, tensor: torch.Tensor) -> None:
-    if torch.nn.parameter.is_lazy(tensor):
-        msg = f"{name} is not initialised yet: call the model once on a batch"
-        raise ValueError(msg)
-    if tensor.is_meta:
-        msg = f"parameters must hold values; {name} is on the device meta"
+    require_values(name, tensor)
+    if not tensor.is_leaf:
+        msg = (
+            f"parameters must be leaves of the graph; {name} is computed from other tensors, by {tensor.grad_fn!r:.60}"
+        )
         raise ValueError(msg)
     if tensor.is_complex() or not tensor.is_floating_point():
         msg = f"parameters must be real; got {tensor.dtype} for {name}: hold its real and imaginary parts as parameters"

@@ -31,6 +31,12 @@ class Subject:
     complex: bool = False
     """Whether the last readings were complex: of each input the real parts then come before the imaginary parts."""
 
+    def __post_init__(self) -> None:
+        """Refuse readings that cannot be called."""
+        if self.function is not None and not callable(self.function):
+            msg = f"readings must be a callable readings(module, inputs) -> tensor; got {self.function!r:.60}"
+            raise TypeError(msg)
+
     def readings(self, batch: Any, where: str = "") -> torch.Tensor:
         """Return the readings of a batch, (inputs, readings of each), with their graph; complex ones as two.
 
@@ -65,7 +71,7 @@ class Subject:
         """Return the readings of a batch, called twice to see whether they repeat; raises ValueError when not."""
         state = torch.get_rng_state()
         with torch.no_grad():
-            once = self.values(batch, where)
+            once = self.values(batch, where).detach()  # of a scripted module they may need a gradient even here
         draws = not torch.equal(state, torch.get_rng_state())
         self._look_for_writes()
         again = self.readings(batch, where)
@@ -173,10 +179,14 @@ def as_dtype(module: torch.nn.Module, dtype: Any) -> torch.nn.Module:
         msg = f"dtype must be a torch.dtype of floating point, such as torch.float64; got {dtype!r:.60}"
         raise TypeError(msg)
     try:
-        return copy.deepcopy(module, _computed(module)).to(dtype)
+        with torch.no_grad():  # parameters of scripted modules are copied by operations, and would have their graph
+            copied = copy.deepcopy(module, _computed(module)).to(dtype)
     except Exception as error:
         msg = f"dtype={dtype} needs a copy of the model, which cannot be copied: {error!r}"
         raise ValueError(msg) from error
+    for one, own in zip(copied.parameters(), module.parameters(), strict=True):
+        one.requires_grad_(own.requires_grad)
+    return copied
 
 
 def _computed(module: torch.nn.Module) -> dict[int, torch.Tensor]:

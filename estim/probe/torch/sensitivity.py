@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.arguments import numbers_of_inputs
+from estim.probe.arguments import numbers_of_inputs, real_number
 from estim.probe.assemble import assemble
 from estim.probe.matrix_free.large import at_least, in_order, require_large
 from estim.probe.matrix_free.record import ModelSensitivity
@@ -37,9 +37,6 @@ def sensitivity_of_module(
     module: Any, bank: Any, sigma: Any, asked: Asked, **options: Any
 ) -> Sensitivity | ModelSensitivity:
     """Make the record of a module, by the way that fits its size."""
-    if asked.readings is not None and not callable(asked.readings):
-        msg = f"readings must be a callable readings(module, inputs) -> tensor; got {asked.readings!r:.60}"
-        raise TypeError(msg)
     bank = in_batches(bank)
     with opened(module, bank, asked) as (subject, batches):
         seen = survey(subject, batches, asked.nan_policy == "omit")
@@ -105,8 +102,8 @@ def _large(
     change = options["smallest_change"]
     common: dict[str, Any] = {
         "repeats": options["repeats"], "repeat_correlation": options["repeat_correlation"],
-        "smallest_change": None if change is None else float(change), "inputs": seen.inputs[seen.kept],
-        "keep": asked.keep, "progress": asked.progress,
+        "smallest_change": None if change is None else real_number(change, "smallest_change"),
+        "inputs": seen.inputs[seen.kept], "keep": asked.keep, "progress": asked.progress,
     }  # fmt: skip
     passes = TorchPasses(subject, layout, relative)
     found = record_of(

@@ -35,6 +35,7 @@ class Snapshot:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.parts = list(module.modules())
+        self._training = [part.training for part in self.parts]  # no entry of __dict__ in scripted modules
         self._attributes = [dict(part.__dict__) for part in self.parts]
         # Of parameters, buffers, parts and hooks among others: a forward pass, or a reading, may replace or add some.
         self._contents = [
@@ -46,6 +47,8 @@ class Snapshot:
         self.parameters = list(module.parameters())
         self.buffers = dict(module.named_buffers())
         self.tensors = [*self.parameters, *self.buffers.values()]
+        for name, tensor in [*module.named_parameters(), *self.buffers.items()]:
+            require_values(name, tensor)
         self._flags = [(tensor.requires_grad, tensor.grad) for tensor in self.tensors]
         self._grads = [None if grad is None else grad.detach().clone() for _, grad in self._flags]
         self._values = [tensor.detach().clone() for tensor in self.tensors]
@@ -72,12 +75,24 @@ class Snapshot:
         for part, attributes in zip(self.parts, self._attributes, strict=True):
             part.__dict__.clear()
             part.__dict__.update(attributes)
+        for part, training in zip(self.parts, self._training, strict=True):
+            part.training = training
         self.rewind(thorough=True)
         for tensor, (needed, grad), value in zip(self.tensors, self._flags, self._grads, strict=True):
             tensor.requires_grad_(needed)
             tensor.grad = grad
             if grad is not None and value is not None and not _same_bits(grad, value):
                 grad.detach().copy_(value)
+
+
+def require_values(name: str, tensor: torch.Tensor, argument: str = "parameters") -> None:
+    """Refuse a parameter or buffer that is not made yet, or only its shape."""
+    if torch.nn.parameter.is_lazy(tensor):
+        msg = f"{argument} must hold values; {name} is not initialised yet: call the model once on a batch"
+        raise ValueError(msg)
+    if tensor.is_meta:
+        msg = f"{argument} must hold values; {name} is on the device meta"
+        raise ValueError(msg)
 
 
 def _same_bits(tensor: torch.Tensor, value: torch.Tensor) -> bool:

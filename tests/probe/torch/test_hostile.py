@@ -35,6 +35,24 @@ class Two(nn.Module):
         return self.second(self.hidden(x))
 
 
+class Plain(nn.Module):
+    """What TorchScript can compile."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x)))
+
+
+def quietly(build, *given):
+    """Call what torch has announced the end of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return build(*given)
+
+
 class Merged(Two):
     """A frozen layer with an adapter of low rank merged on its way."""
 
@@ -166,6 +184,10 @@ KINDS = {
     "checkpointed": (Checkpointed, ROWS),
     "writing": (Writing, ROWS),
     "odd": (Odd, ROWS),
+    "scripted": (lambda: quietly(torch.jit.script, Plain()), ROWS),
+    "traced": (lambda: quietly(torch.jit.trace, Plain(), ROWS.float()), ROWS),
+    "compiled": (lambda: torch.compile(Two(), backend="eager"), ROWS),
+    "in parallel": (lambda: nn.DataParallel(Two()), ROWS),
 }  # fmt: skip
 WAYS = {"whole": (3000, 10**9, 2.0**33), "stream": (3000, 0, 2.0**33), "gram": (0, 0, 2.0**33), "top": (0, 0, 0.0)}
 

@@ -83,7 +83,10 @@ def test_parameters_that_are_none_are_refused():
     broken = perceptron()
     broken[2].weight.data[1, 3] = torch.nan
     refused(broken, inputs(6, 3), ValueError, r"^parameters must be finite; got nan for 2.weight, entry 7$")
-    with pytest.raises(ValueError, match=r"^0.weight is not initialised yet: call the model once on a batch$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^parameters must hold values; 0.weight is not initialised yet: call the model once on a batch$",
+    ):
         estim.sensitivity(torch.nn.Sequential(torch.nn.LazyLinear(2)), inputs(6, 3), 0.1)
 
 
@@ -91,6 +94,17 @@ def test_parameters_without_values_or_on_two_devices_are_refused():
     match = r"^parameters must hold values; 0.weight is on the device meta$"
     with pytest.raises(ValueError, match=match):
         estim.sensitivity(perceptron().to("meta"), inputs(6, 3), 0.1)
+    match = r"^parameters must hold values; 1.running_mean is not initialised yet: call the model once on a batch$"
+    parts = [torch.nn.Linear(3, 2).double(), torch.nn.LazyBatchNorm1d(affine=False)]
+    with pytest.raises(ValueError, match=match):
+        estim.sensitivity(torch.nn.Sequential(*parts), inputs(6, 3), 0.1)
+
+
+def test_a_parameter_that_is_computed_is_refused():
+    module = perceptron()
+    module[0]._parameters["weight"] = 2.0 * module[0].weight
+    with pytest.raises(ValueError, match=r"^parameters must be leaves of the graph; 0.weight is computed from other"):
+        estim.sensitivity(module, inputs(6, 3), 0.1)
 
 
 @pytest.mark.parametrize("dense", [3000, 0])
