@@ -3,12 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
+
+from estim.probe.torch.untouched import require_values
 
 #: Where torch keeps the weight and bias of a layer that was quantised as a module.
 _PACKED = "_packed_params._packed_params"
 #: Names that adapters of low rank have before they are merged.
 _ADAPTERS = ("lora_", "adapter")
+#: Parts of names that wrappers add: DataParallel, torch.compile, sharding, checkpointing.
+_WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
 
 def weights_like(module: torch.nn.Module, other: Any, argument: str) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
@@ -18,7 +23,8 @@ def weights_like(module: torch.nn.Module, other: Any, argument: str) -> tuple[di
     ----------
     module : torch.nn.Module
     other : mapping of names to tensors, or torch.nn.Module
-        Quantised tensors are dequantised. Tied parameters may stand under any of their names.
+        Quantised tensors are dequantised. Tied parameters may stand under any of their names, and all with or without
+        what DataParallel or torch.compile adds to a name.
     argument : str
         What to call `other` in an error.
 
@@ -30,6 +36,7 @@ def weights_like(module: torch.nn.Module, other: Any, argument: str) -> tuple[di
         When names or shapes differ, tied parameters do, or an entry is not finite: the message names the parameter.
     """
     state = _dequantised(_state(other, argument), argument)
+    state = _renamed(state, [*dict(module.named_parameters(remove_duplicate=False)), *dict(module.named_buffers())])
     names: dict[int, list[str]] = {}
     for name, tensor in module.named_parameters(remove_duplicate=False):
         names.setdefault(id(tensor), []).append(name)
@@ -63,6 +70,19 @@ def _state(other: Any, argument: str) -> Mapping[str, Any]:
     raise TypeError(msg)
 
 
+def _renamed(state: dict[str, torch.Tensor], names: list[str]) -> dict[str, torch.Tensor]:
+    """Return entries under the names of a module, where only wrappers of the one or the other tell names apart."""
+    if set(state) <= set(names):
+        return state
+    own = {_unwrapped(name): name for name in names}
+    found = {own.get(_unwrapped(name), name): tensor for name, tensor in state.items()}
+    return found if len(own) == len(names) and len(found) == len(state) else state
+
+
+def _unwrapped(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+
+
 def _dequantised(state: Mapping[str, Any], argument: str) -> dict[str, torch.Tensor]:
     """Return plain tensors, those of quantised layers under the names that the layer had before."""
     found: dict[str, torch.Tensor] = {}
@@ -74,9 +94,13 @@ def _dequantised(state: Mapping[str, Any], argument: str) -> dict[str, torch.Ten
             if bias is not None:
                 found[f"{place}bias"] = bias
         elif isinstance(value, torch.Tensor):
+            require_values(name, value, argument)
             found[name] = value.dequantize() if value.is_quantized else value
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":  # of safetensors, or another library
+            found[name] = torch.as_tensor(np.array(value))
         elif "_packed_params" not in name:
-            msg = f"{argument} must hold tensors; got {type(value).__name__} for {name}"
+            hint = f": is {argument}[{name!r}] the state dict?" if isinstance(value, Mapping) else ""
+            msg = f"{argument} must hold tensors; got {type(value).__name__} for {name}{hint}"
             raise TypeError(msg)
     scales = [name for name in found if name.rpartition(".")[2] in ("scale", "zero_point", "dtype")]
     packed = {name.removesuffix(_PACKED) for name in state if name.endswith(_PACKED)}

@@ -13,7 +13,7 @@ import torch
 from estim.probe.along import noisy
 from estim.probe.derivatives.rounding import EPS, error_by_moving
 from estim.probe.directions.noise import Whitening
-from estim.probe.torch.bank import in_batches
+from estim.probe.torch.bank import in_batches, mapped
 from estim.probe.torch.dense import moved_parameters
 from estim.probe.torch.line import Line, Weights, line_between
 from estim.probe.torch.parameters import tensor_groups
@@ -47,6 +47,7 @@ def compared_modules(
     """Read both modules, and yield them as a pair that can be evaluated; both are left as they were found."""
     bank = in_batches(bank)
     with line_between(before, after, bank, readings, dtype) as (line, notes):
+        tensor_groups(groups, tuple(line.held))
         start = line.start()
         require_finite(start, "before")
         noise = noisy(sigma, len(start))
@@ -76,12 +77,20 @@ def _own_readings(line: Line, after: Any, dtype: Any, start: Array) -> Array:
         return line.readings(1.0)
     with untouched(after) as snapshot, torch.no_grad():
         subject = Subject(after, line.subject.function, line.subject.parameters, snapshot)
-        parts = [flat_array(subject.values(batch, f"after: {where}")) for where, batch in line.batches()]
+        batches = ((f"after: {where}", _as_read_by(after, line, batch)) for where, batch in line.batches())
+        parts = [flat_array(subject.values(batch, where)) for where, batch in batches]
     found = np.concatenate(parts)
     if len(found) != len(start):
         msg = f"after must give as many readings as before; got {len(found)} and {len(start)}"
         raise ValueError(msg)
     return found[line.order]
+
+
+def _as_read_by(after: torch.nn.Module, line: Line, batch: Any) -> Any:
+    """Return a batch whose floats have the dtype of a module that is all in another one than the model before."""
+    own = line.subject.parameters.tensors[0].dtype
+    first, *others = {tensor.dtype for tensor in after.parameters() if tensor.is_floating_point()} or {own}
+    return batch if others else mapped(batch, lambda tensor: tensor.to(first) if tensor.dtype == own else tensor)
 
 
 def _error(line: Line, asked: tuple[Any, Any, Any, Any], own: bool, found: tuple[Array, Array, Array]) -> Array:

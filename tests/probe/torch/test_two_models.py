@@ -223,6 +223,36 @@ def test_both_modules_are_left_as_they_were(fails):
     assert (everything(module), everything(other)) == seen
 
 
+@pytest.mark.parametrize("wrap", [torch.nn.DataParallel, lambda part: torch.compile(part, backend="eager")])
+def test_names_of_wrappers_tell_no_models_apart(wrap):
+    module, bank = perceptron(), inputs(4, 3)
+    after = moved(module)
+    other = perceptron()
+    other.load_state_dict(after)
+    plain = estim.judge_models(module, after, bank, SIGMA)
+    state = wrap(other).state_dict()
+    assert not set(state) & set(after)
+    for before, second in [(module, state), (wrap(module), after), (wrap(module), wrap(other)), (module, wrap(other))]:
+        assert estim.judge_models(before, second, bank, SIGMA).predicted == plain.predicted
+    third = estim.judge_models(module, after, bank, SIGMA, smallest_change=state)
+    assert third.outcome == estim.judge_models(module, after, bank, SIGMA, smallest_change=after).outcome
+    arrays = {name: tensor.numpy() for name, tensor in after.items()}
+    assert estim.judge_models(module, arrays, bank, SIGMA).predicted == plain.predicted
+    assert estim.judge_models(module, dict(reversed(after.items())), bank, SIGMA).predicted == plain.predicted
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_a_module_in_shorter_floats_reads_the_bank_in_them(kind):
+    module, bank = perceptron(dtype=torch.float32), inputs(4, 3, dtype=torch.float32)
+    other = copy.deepcopy(module).to(kind)
+    found = estim.judge_models(module, other, bank, SIGMA)
+    with torch.no_grad():
+        moved_by = other(bank.to(kind)).double() - module(bank).double()
+    assert found.actual == pytest.approx(float(moved_by.norm()) / SIGMA, rel=1e-9)
+    assert found.predicted > 0.0
+    assert next(other.parameters()).dtype == kind
+
+
 def without(name):
     return lambda state: {key: value for key, value in state.items() if key != name}
 
@@ -245,6 +275,18 @@ def without(name):
         ),
         (lambda state: state | {"0.bias": torch.full((4,), torch.nan)}, ValueError, r"^after must be finite; 0.bias"),
         (lambda state: state | {"0.bias": [0.0] * 4}, TypeError, r"^after must hold tensors; got list for 0.bias$"),
+        (
+            lambda state: {"model": state}, TypeError,
+            r"^after must hold tensors; got OrderedDict for model: is after\['model'\] the state dict\?$",
+        ),
+        (
+            lambda state: state | {"0.bias": state["0.bias"].to("meta")}, ValueError,
+            r"^after must hold values; 0.bias is on the device meta$",
+        ),
+        (
+            lambda state: torch.nn.LazyLinear(2), ValueError,
+            r"^after must hold values; weight is not initialised yet: call the model once on a batch$",
+        ),
         (lambda state: state, ValueError, r"^after must differ from before; all parameters are the same$"),
         (lambda state: 3, TypeError, r"^after must be a state dict or a torch.nn.Module; got int$"),
     ],
@@ -253,6 +295,18 @@ def test_weights_that_do_not_fit_are_refused(change, kind, message):
     module = perceptron()
     with pytest.raises(kind, match=message):
         estim.judge_models(module, change(module.state_dict()), inputs(4, 3), SIGMA)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "match"),
+    [
+        ({"readings": 3}, TypeError, r"^readings must be a callable readings\(module, inputs\) -> tensor; got 3$"),
+        ({"groups": 3}, ValueError, r"^groups must have one entry for each of the 4 tensors of parameters; got 3$"),
+    ],
+)
+def test_options_that_are_none_are_refused(options, kind, match):
+    with pytest.raises(kind, match=match):
+        estim.judge_models(perceptron(), perceptron(seed=1), inputs(4, 3), SIGMA, **options)
 
 
 def test_a_callable_beside_a_module_is_refused():
