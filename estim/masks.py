@@ -1,4 +1,4 @@
-"""Masked arrays: `numpy.asarray` reads what lies under a mask, here it is NaN."""
+"""What `numpy.asarray` reads wrongly, or not at all: what lies under a mask, and tensors of torch with a graph."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ import numpy as np
 
 
 def unmasked(values: Any) -> Any:
-    """Return a masked array as a plain one with NaN where it is masked, anything else as it is.
+    """Return a masked array as one with NaN where it is masked, a tensor of torch as an array, anything else as it is.
 
-    NaN is then refused or left out by whoever asks for numbers, as any missing value.
+    NaN is then refused or left out by whoever asks for numbers, as any missing value. Tensors come without their
+    graph; bfloat16 of torch and JAX, which NumPy does not have, is float32. What holds no values stays as it is.
 
     Examples
     --------
@@ -16,6 +17,10 @@ def unmasked(values: Any) -> Any:
     >>> unmasked(np.ma.masked_greater([1, 999], 100))
     array([ 1., nan])
     """
+    if hasattr(values, "detach") and hasattr(values, "device"):
+        return _of_torch(values)
+    if str(getattr(values, "dtype", "")) == "bfloat16":  # of JAX
+        return np.asarray(values).astype(np.float32)
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if not np.ma.is_masked(values):
@@ -23,3 +28,11 @@ def unmasked(values: Any) -> Any:
     if values.dtype.kind not in "fcO":
         return np.where(np.ma.getmaskarray(values), np.nan, values.data)
     return values.filled(np.nan)
+
+
+def _of_torch(tensor: Any) -> Any:
+    if tensor.is_meta or str(tensor.layout) != "torch.strided":
+        return tensor
+    held = tensor.detach().cpu()
+    short = str(held.dtype) == "torch.bfloat16"
+    return (held.float() if short else held.resolve_conj().resolve_neg()).numpy()

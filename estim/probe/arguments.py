@@ -40,7 +40,7 @@ def reals(values: Any, argument: str, rule: str | None = None) -> Array:
         if array.dtype.kind != "O" or any(isinstance(entry, str | bytes) for entry in array.flat):
             raise TypeError(msg)
         return np.array([float(entry) for entry in array.flat], dtype=np.float64).reshape(array.shape)
-    except (TypeError, ValueError, OverflowError) as error:  # ragged, None, complex, or beyond the floats
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # ragged, None, complex, or beyond the floats
         raise TypeError(msg) from error
 
 

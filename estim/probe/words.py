@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.directions.noise import read_sigma
+
 Array = npt.NDArray[np.float64]
 
 #: Coefficients below this, beside a leading one of 1, are rounding.
@@ -89,7 +91,7 @@ def phrase(row: Array, names: tuple[str, ...], scale: Array) -> str:
 
 def noise_phrase(sigma: Any, repeats: int) -> str:
     """Say what noise was given: "sd 0.1", the range of one for each reading, or a covariance."""
-    values = np.asarray(sigma.covariance if hasattr(sigma, "covariance") else sigma, dtype=np.float64)
+    values = read_sigma(sigma)
     covariance = values.ndim == 2
     sd = np.sqrt(np.maximum(np.diagonal(values), 0.0)) if covariance else values
     low, high = float(sd.min()), float(sd.max())

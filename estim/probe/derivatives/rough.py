@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.directions.condensed import condense
-from estim.probe.directions.noise import Whitening, noise_of, norms_of
+from estim.probe.directions.noise import Whitening, noise_of, norms_of, read_sigma
 from estim.probe.directions.resolve import resolve
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def without_rough(probed: "Probed", sigma: Any, repeats: int, repeat_correlation
         inputs=probed.inputs[rows], kept=probed.kept[rows], exact=None if probed.exact is None else probed.exact[rows],
         notes=(*probed.notes, note),
     )  # fmt: skip
-    values = sigma.covariance if hasattr(sigma, "covariance") else sigma
-    if np.ndim(values) and len(values) == len(probed.kept):
-        values = np.asarray(values)[np.ix_(*[rows] * np.ndim(values))]
+    values = read_sigma(sigma)
+    if values.ndim and len(values) == len(probed.kept):
+        values = values[np.ix_(*[rows] * values.ndim)]
     return (
         (left, values) if _rank(left, noise_of(left, values, repeats, repeat_correlation)) > rank else (probed, sigma)
     )

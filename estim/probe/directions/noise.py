@@ -115,11 +115,7 @@ def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: f
         when `repeats` or `repeat_correlation` is impossible.
     """
     gain = 1.0 / np.sqrt(_variance_of_mean(repeats, repeat_correlation))
-    given = sigma.covariance if hasattr(sigma, "covariance") else sigma  # a scipy.stats.Covariance
-    values = reals(given, "sigma")
-    if np.asarray(given).dtype == np.bool_:
-        msg = f"sigma must be real numbers; got {given!r:.60}"
-        raise TypeError(msg)
+    values = read_sigma(sigma)
     if not np.isfinite(values).all():
         at = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
         msg = f"sigma must be finite; got {values[at]} at {at if at else 'its only entry'}"
@@ -129,13 +125,21 @@ def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: f
     return _independent(values, readings, gain)
 
 
+def read_sigma(sigma: Any) -> Array:
+    """Return noise in any of its forms as numbers; raises TypeError when it holds none, or flags."""
+    given = sigma.covariance if hasattr(sigma, "covariance") else sigma  # a scipy.stats.Covariance
+    values = reals(given, "sigma")
+    if np.asarray(unmasked(given)).dtype == np.bool_:
+        msg = f"sigma must be real numbers; got {given!r:.60}"
+        raise TypeError(msg)
+    return values
+
+
 def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: float) -> Whitening:
     """Return the whitening of the readings that are left, where some were NaN and left out."""
-    values = sigma.covariance if hasattr(sigma, "covariance") else sigma
-    if len(probed.kept) < probed.total:
-        given = np.asarray(unmasked(values))
-        if given.ndim and given.shape[0] == probed.total:
-            values = given[np.ix_(*[probed.kept] * given.ndim)]
+    values = read_sigma(sigma)
+    if len(probed.kept) < probed.total and values.ndim and len(values) == probed.total:
+        values = values[np.ix_(*[probed.kept] * values.ndim)]
     return whitening(values, len(probed.jacobian), repeats, repeat_correlation)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import numbers_of_inputs
+from estim.probe.arguments import numbers_of_inputs, real_number
 from estim.probe.derivatives.rounding import EPS
 from estim.probe.directions.noise import Whitening
 from estim.probe.jax.bank import Read, read_parts
@@ -128,7 +128,8 @@ def sensitivity_of_large(
     found = record_of(
         passes, way, noise, at_least(relative, rtol), derivative=given.derivative, repeats=repeats,
         repeat_correlation=repeat_correlation, inputs=given.inputs, keep=asked.keep,
-        smallest_change=None if smallest_change is None else float(smallest_change), progress=asked.progress,
+        smallest_change=None if smallest_change is None else real_number(smallest_change, "smallest_change"),
+        progress=asked.progress,
         notes=(*given.notes, *said, *unknown, way.said),
     )  # fmt: skip
     found = in_order(found, given.read.places, given.read.kept)
