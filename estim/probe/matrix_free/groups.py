@@ -4,6 +4,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from estim.probe.labels import in_order
+
 
 def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the group of each tensor; raises TypeError or ValueError when `groups` does not fit.
@@ -18,8 +22,11 @@ def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     """
     if isinstance(groups, Mapping):
         members = {group: _members(group, given) for group, given in groups.items()}
+        _require_known(members, names)
         return named(tuple(_home(name, members) for name in names))
-    if isinstance(groups, Sequence) and not isinstance(groups, str) and len(groups) == len(names):
+    if hasattr(groups, "iloc"):
+        groups = list(in_order(groups, names, "groups"))
+    if isinstance(groups, Sequence | np.ndarray) and not isinstance(groups, str) and len(groups) == len(names):
         return named(tuple(str(group) for group in groups))
     got = len(groups) if hasattr(groups, "__len__") and not isinstance(groups, str) else repr(groups)
     msg = f"groups must have one entry for each of the {len(names)} tensors of parameters; got {got}"
@@ -58,13 +65,21 @@ def _members(group: Any, given: Any) -> Sequence[str]:
     return listed
 
 
+def _require_known(members: Mapping[Any, Sequence[str]], names: tuple[str, ...]) -> None:
+    """Refuse what names no tensor."""
+    for group, listed in members.items():
+        for member in listed:
+            if not any(_is_of(name, member) for name in names):
+                msg = f"groups names {member!r} for {group!r:.60}, which is no tensor; there are {', '.join(names[:8])}"
+                raise ValueError(msg)
+
+
+def _is_of(name: str, member: str) -> bool:
+    return name == member or name.startswith((f"{member}.", f"{member}["))
+
+
 def _home(name: str, groups: Mapping[Any, Sequence[str]]) -> str:
-    homes = [
-        str(group)
-        for group, members in groups.items()
-        for member in members
-        if name == member or name.startswith((f"{member}.", f"{member}["))
-    ]
+    homes = [str(group) for group, members in groups.items() for member in members if _is_of(name, member)]
     if len(homes) != 1:
         msg = f"groups must hold every parameter once; {name} is in {', '.join(homes) or 'none'}"
         raise ValueError(msg)

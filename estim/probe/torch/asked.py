@@ -13,6 +13,7 @@ from estim.probe.torch.parameters import Trainable, trainable
 from estim.probe.torch.readings import Subject, as_dtype
 from estim.probe.torch.survey import Parts, Survey, parts_of
 from estim.probe.torch.untouched import untouched
+from estim.probe.torch.uses import require_reached
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def in_double(module: Any, bank: Any, asked: Asked, seen: Survey) -> Iterator[tu
         try:
             copied, batches = stack.enter_context(opened(module, bank, replace(asked, dtype=torch.float64)))
             parts = parts_of(batches, seen)
+            require_reached(copied.readings(next(iter(parts()))), copied.parameters.tensors)
             with torch.no_grad():
                 for part in parts():
                     copied.values(part)

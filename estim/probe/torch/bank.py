@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from estim.masks import unmasked
 from estim.probe.model.batches import Batches
 from estim.probe.model.same_batches import SameBatches
 
@@ -89,6 +90,8 @@ class _Prepare:
     cast: bool
 
     def __call__(self, batch: Any) -> Any:
+        if isinstance(batch, np.ma.MaskedArray):
+            batch = unmasked(batch)
         if isinstance(batch, torch.Tensor):
             return self._tensor(batch)
         if holds_words(batch):

@@ -137,8 +137,9 @@ class _Table:
 def _rows_of_inputs(plain: Any, weighted: list[Any], width: int, readings: torch.Tensor) -> _Table | None:
     """Return the rows of each input; None where inputs are mixed."""
     rows, inputs, base = _real(plain.reshape(-1, width)), len(readings), base_of(readings.dtype)
-    mixing = torch.as_tensor(np.random.default_rng(0).standard_normal((rows.shape[1], _MIXED)), dtype=rows.dtype)
-    mixing = mixing.to(plain.device)  # a few combinations of a row's entries tell as much as all of them
+    # A few combinations of a row's entries tell as much as all of them.
+    drawn = np.random.default_rng(0).standard_normal((rows.shape[1], _MIXED))
+    mixing = torch.as_tensor(drawn, dtype=rows.dtype, device=plain.device)
     one = rows @ mixing
     largest = one.abs().amax(dim=1, keepdim=True)
     live = torch.nonzero(largest[:, 0] > 0.0)[:, 0]

@@ -119,7 +119,7 @@ def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer
         blank = used[0].left.new_zeros
         yield torch.cat([
             part.left.flatten(0, 1) if part.kind == kind else blank((part.rows, size)) for part in parts
-        ]), lambda: torch.arange(size)  # fmt: skip
+        ]), lambda: torch.arange(size, device="cpu")  # fmt: skip
         return
     outs, columns = used[0].left[0].shape[2], _columns(used)
     width = len(columns) if columns is not None else used[0].right.shape[2]
@@ -138,8 +138,8 @@ def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer
 
 def _places(outer: slice, inner: Any, linear: bool, shape: tuple[int, ...]) -> torch.Tensor:
     """Return the places, in a tensor of that shape, of the columns (outer, inner) of a block."""
-    down = torch.arange(outer.start, outer.stop)
-    across = torch.arange(inner.start, inner.stop) if isinstance(inner, slice) else inner.cpu()
+    down = torch.arange(outer.start, outer.stop, device="cpu")
+    across = torch.arange(inner.start, inner.stop, device="cpu") if isinstance(inner, slice) else inner.cpu()
     grid = down[:, None] * shape[1] + across if linear else across * shape[1] + down[:, None]
     return grid.reshape(-1)
 

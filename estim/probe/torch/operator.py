@@ -74,7 +74,7 @@ def _chosen(subject: Subject, part: Any) -> Along:
     rng = np.random.default_rng(2)
     with differentiable_attention():
         flat = subject.readings(part).reshape(-1)
-        seed = torch.as_tensor(rng.standard_normal(len(flat))).to(device=flat.device, dtype=flat.dtype)
+        seed = torch.as_tensor(rng.standard_normal(len(flat)), device=flat.device, dtype=flat.dtype)
         taken = [grad.detach() for grad in gradients_of(subject, flat, seed)]
         tangents = _split(subject, rng.standard_normal(subject.parameters.size))
         pairs = list(zip(taken, tangents, strict=True))
@@ -125,6 +125,6 @@ def _split(subject: Subject, vector: Array) -> list[torch.Tensor]:
     tensors = subject.parameters.tensors
     pieces = np.split(vector, np.cumsum([tensor.numel() for tensor in tensors])[:-1])
     return [
-        torch.as_tensor(np.ascontiguousarray(piece)).to(device=tensor.device, dtype=tensor.dtype).reshape(tensor.shape)
+        torch.as_tensor(np.ascontiguousarray(piece), device=tensor.device, dtype=tensor.dtype).reshape(tensor.shape)
         for piece, tensor in zip(pieces, tensors, strict=True)
     ]

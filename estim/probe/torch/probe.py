@@ -15,6 +15,7 @@ from estim.probe.model.readings import complex_note, places_of_parts, require_on
 from estim.probe.torch.asked import Asked, name_of, opened, precision_note, vector_of
 from estim.probe.torch.dense import batches_of, jacobian_of, measured_error, moved_jacobian
 from estim.probe.torch.readings import Subject
+from estim.probe.torch.uses import require_reached
 
 
 def probe_module(module: Any, bank: Any, asked: Asked) -> Probed:
@@ -84,6 +85,7 @@ def _doubled(module: Any, bank: Any, asked: Asked, parts: list[Any]) -> list[Any
     try:
         with opened(module, bank, double) as (subject, batches):
             for where, batch in batches_of(batches):
+                require_reached(subject.readings(batch, where), subject.parameters.tensors)
                 _, jacobian, moved = _differentiated(subject, batch, where)
                 found.append((jacobian, moved))
     except (TypeError, ValueError):

@@ -47,7 +47,7 @@ class Subject:
         """
         output = self.values(batch, where)
         if not output.requires_grad:
-            raise ValueError(where + _NO_GRADIENT)
+            raise ValueError(where + NO_GRADIENT)
         return output
 
     def values(self, batch: Any, where: str = "") -> torch.Tensor:
@@ -58,6 +58,9 @@ class Subject:
         if output.numel() == 0:
             msg = f"{where}the model must return at least one reading; got shape {tuple(output.shape)}"
             raise ValueError(msg)
+        if output.layout != torch.strided:
+            msg = f"{where}readings must be a dense tensor; got one of layout {output.layout}: to_dense() makes one"
+            raise TypeError(msg)
         output = output.reshape(len(output) if output.ndim else 1, -1)
         self.complex = output.is_complex()
         if self.complex:
@@ -162,7 +165,7 @@ def explained(error: Exception) -> str:
 
 def gradients_of(subject: Subject, flat: torch.Tensor, weights: Any, **options: bool) -> tuple[torch.Tensor, ...]:
     """Return the gradients, by each parameter, of readings (m,) with weights, (m,); ValueError says what failed."""
-    seed = torch.as_tensor(weights).to(device=flat.device, dtype=flat.dtype)
+    seed = torch.as_tensor(weights, device=flat.device, dtype=flat.dtype)
     try:
         found: tuple[torch.Tensor, ...] = torch.autograd.grad(
             flat, list(subject.parameters.tensors), grad_outputs=seed, allow_unused=True, materialize_grads=True,
@@ -223,9 +226,11 @@ def _no_tensor(output: Any) -> str:
     return f"readings must be a tensor; the model returned {kind}{holds}: {say}"
 
 
-_NO_GRADIENT = (
+#: Said of readings that no trainable parameter moves.
+NO_GRADIENT = (
     "readings must depend on the model's trainable parameters; these do not "
-    "(a detach, torch.no_grad, .data, or a reading of another model than the one given to it)"
+    "(a detach, torch.no_grad, .data, a checkpoint with use_reentrant=True, or a reading of another model than the one "
+    "given to it)"
 )
 
 

@@ -25,6 +25,7 @@ from estim.probe.torch.readings import Subject
 from estim.probe.torch.slopes import require_derivative
 from estim.probe.torch.streamed import stream_of
 from estim.probe.torch.survey import Parts, Survey, parts_of, sample_of, survey
+from estim.probe.torch.uses import require_reached
 
 Array = npt.NDArray[np.float64]
 
@@ -121,7 +122,9 @@ def _relative(
         return relative_errors(subject, layout, weights)
     try:
         with opened(module, bank, replace(asked, dtype=torch.float64)) as (copied, batches):
-            found = relative_errors(subject, layout, weights, (copied, parts_of(batches, seen)))
+            parts = parts_of(batches, seen)
+            require_reached(copied.readings(next(iter(parts()))), copied.parameters.tensors)
+            found = relative_errors(subject, layout, weights, (copied, parts))
         subject.notes.append(precision_note(subject.parameters.tensors[0].dtype, True))
     except (TypeError, ValueError):
         found = relative_errors(subject, layout, weights)

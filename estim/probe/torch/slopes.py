@@ -45,8 +45,8 @@ def require_derivative(subject: Subject, parts: Parts) -> None:
     eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
     require_slopes(
         at, start, said, np.sqrt(squares), eps=eps,
-        library=f"torch ({_CAUSES}, a hook, or a rounding that gradients pass through? requires_grad_(False) leaves "
-        "out what is detached on purpose)",
+        library=f"torch ({_CAUSES}, a hook, an autocast, or a rounding that gradients pass through? "
+        "requires_grad_(False) leaves out what is detached on purpose)",
     )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:
     }
     found = []
     for tensor, value, size in zip(subject.parameters.tensors, held, sizes, strict=True):
-        normal = torch.randn(value.shape, generator=drawn, dtype=torch.float32)
+        normal = torch.randn(value.shape, generator=drawn, dtype=torch.float32, device="cpu")
         step = normal.to(value.device, value.dtype).mul_(size)
         if id(tensor) in padding:
             step[padding[id(tensor)]] = 0.0

@@ -97,7 +97,7 @@ def _dequantised(state: Mapping[str, Any], argument: str) -> dict[str, torch.Ten
             require_values(name, value, argument)
             found[name] = value.dequantize() if value.is_quantized else value
         elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":  # of safetensors, or another library
-            found[name] = torch.as_tensor(np.array(value))
+            found[name] = torch.as_tensor(np.array(value), device="cpu")
         elif "_packed_params" not in name:
             hint = f": is {argument}[{name!r}] the state dict?" if isinstance(value, Mapping) else ""
             msg = f"{argument} must hold tensors; got {type(value).__name__} for {name}{hint}"

@@ -11,7 +11,8 @@ import torch
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.torch.bank import Bank, in_parts, length, mapped, sliced
 from estim.probe.torch.dense import apart, apart_elsewhere, batches_of
-from estim.probe.torch.readings import Subject
+from estim.probe.torch.readings import NO_GRADIENT, Subject
+from estim.probe.torch.uses import reaches
 
 Array = npt.NDArray[np.float64]
 #: Returns a fresh iterator over parts of a bank.
@@ -57,8 +58,11 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
     separable: list[bool] = []
     dropped: list[Any] = []
     complex_ones: list[bool] = []
+    met = False
     for where, batch in batches_of(bank):
-        whole = subject.checked(batch, where).detach()
+        graph = subject.checked(batch, where)
+        met, whole = met or reaches(graph, subject.parameters.tensors), graph.detach()
+        del graph
         complex_ones.append(subject.complex)
         finite = whole.isfinite().all(dim=1)
         if not bool(finite.all()):
@@ -69,6 +73,8 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
         count = int(finite.sum())
         separable.append(count > 0 and length(batch) == count and _separable(subject, batch, whole[finite], where))
         values.append(whole.to(torch.float64).cpu().numpy())
+    if not met:
+        raise ValueError(NO_GRADIENT)
     starts = np.cumsum([0, *(len(part) for part in values)])
     inputs = [
         np.repeat(start + np.arange(len(part)), part.shape[1]) for start, part in zip(starts, values, strict=False)
@@ -121,7 +127,7 @@ def _selected(batch: Any, indices: Any) -> Any:
 def _spread(batch: Any, count: int, most: int, alone: float = 0.0) -> Any:
     """Return some of a batch's inputs, from the first to the last; where one is asked for, that part of the way."""
     places = np.linspace(0, count - 1, most) if most > 1 else [alone * (count - 1)]
-    return _selected(batch, torch.as_tensor(np.unique(np.round(places)).astype(int)))
+    return _selected(batch, torch.as_tensor(np.unique(np.round(places)).astype(int), device="cpu"))
 
 
 def parts_of(bank: Bank, seen: Survey) -> Parts:

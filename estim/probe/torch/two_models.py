@@ -164,7 +164,8 @@ def _drawn(members: dict[str, list[Any]], change: AnyChange, rng: np.random.Gene
     for name, block in members.items():
         size = relative_size(name, _norm(tensor for _, tensor in block)) if change.relative else 1.0
         for path, tensor in block:
-            normal = torch.randn(tensor.shape, generator=drawn, dtype=torch.float32).to(tensor.device, tensor.dtype)
+            normal = torch.randn(tensor.shape, generator=drawn, dtype=torch.float32, device="cpu")
+            normal = normal.to(tensor.device, tensor.dtype)
             total += float(normal.double().square().sum())
             found[path] = size * normal
     return {path: tensor * (change.size / math.sqrt(total)) for path, tensor in found.items()}

@@ -49,6 +49,9 @@ class Snapshot:
         self.tensors = [*self.parameters, *self.buffers.values()]
         for name, tensor in [*module.named_parameters(), *self.buffers.items()]:
             require_values(name, tensor)
+            if tensor.is_inference():
+                msg = f"parameters must be able to take gradients; {name} was made in torch.inference_mode"
+                raise ValueError(msg)
         self._flags = [(tensor.requires_grad, tensor.grad) for tensor in self.tensors]
         self._grads = [None if grad is None else grad.detach().clone() for _, grad in self._flags]
         self._values = [tensor.detach().clone() for tensor in self.tensors]

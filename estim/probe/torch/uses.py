@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
+from estim.probe.torch.readings import NO_GRADIENT
+
 
 @dataclass(frozen=True)
 class Use:
@@ -35,6 +37,18 @@ def uses_of(readings: torch.Tensor, parameters: tuple[Any, ...]) -> list[list[Us
     users = _users(readings.grad_fn)
     leaves = {id(node.variable): node for node in users if hasattr(node, "variable")}
     return [_read(parameter, users, leaves.get(id(parameter))) for parameter in parameters]
+
+
+def reaches(readings: torch.Tensor, parameters: tuple[Any, ...]) -> bool:
+    """Tell whether a parameter is in the graph of the readings."""
+    wanted = {id(parameter) for parameter in parameters}
+    return any(id(getattr(node, "variable", None)) in wanted for node in _users(readings.grad_fn))
+
+
+def require_reached(readings: torch.Tensor, parameters: tuple[Any, ...]) -> None:
+    """Refuse readings in whose graph no parameter is: of a copy, where they are still those of its original."""
+    if not reaches(readings, parameters):
+        raise ValueError(NO_GRADIENT)
 
 
 def _users(root: Any) -> dict[Any, list[tuple[Any, int]]]:
