@@ -22,8 +22,8 @@ def held(bend, said=SLOPES):
 
 @pytest.mark.parametrize("distance", [3e-2, 1e-3, 1e-4])
 def test_kinks_on_both_sides_are_no_other_slope(distance):
-    # outside of them every slope is larger by a part in a hundred, inside it is what the derivative says
-    held(lambda step: 0.01 * SLOPES * np.sign(step) * max(abs(step) - distance, 0.0))
+    # outside of them every slope is larger by a tenth, inside it is what the derivative says
+    held(lambda step: 0.1 * SLOPES * np.sign(step) * max(abs(step) - distance, 0.0))
 
 
 def test_one_kink_beside_the_parameters_is_no_other_slope():
