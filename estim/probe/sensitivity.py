@@ -131,6 +131,8 @@ def sensitivity(
     W = Sigma^(-1/2) J. The Fisher information is W^T W; W itself is factored, never its square. A direction is
     resolved when, in units in which every column of W has norm one, its singular value exceeds the norm of the error
     of W: rounding and derivative error together. Nothing is called null or gauge because float64 says so.
+    Parameters of a torch module are moved and put back while it is read: no other thread may train or use it then;
+    calls of estim from several threads wait for each other.
     A few readings whose derivatives are known only roughly, as at a kink, are left out where more is resolved without
     them: that can only lose information, so statuses and floors hold. `Sensitivity.left_out` and a note name them.
 

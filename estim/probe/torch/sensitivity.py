@@ -25,6 +25,7 @@ from estim.probe.torch.readings import Subject
 from estim.probe.torch.slopes import require_derivative
 from estim.probe.torch.streamed import stream_of
 from estim.probe.torch.survey import Parts, Survey, parts_of, sample_of, survey
+from estim.probe.torch.untouched import alone
 from estim.probe.torch.uses import require_reached
 
 Array = npt.NDArray[np.float64]
@@ -34,6 +35,7 @@ DENSE = 3000
 ENTRIES = 20_000_000
 
 
+@alone()
 def sensitivity_of_module(
     module: Any, bank: Any, sigma: Any, asked: Asked, **options: Any
 ) -> Sensitivity | ModelSensitivity:

@@ -20,7 +20,7 @@ from estim.probe.torch.parameters import tensor_groups
 from estim.probe.torch.readings import Subject, flat_array
 from estim.probe.torch.slopes import require_derivative_along
 from estim.probe.torch.state import weights_like
-from estim.probe.torch.untouched import untouched
+from estim.probe.torch.untouched import alone, untouched
 from estim.probe.two_models.pair import (
     DIRECTIONS,
     Pair,
@@ -46,7 +46,7 @@ def compared_modules(
 ) -> Iterator[Pair]:
     """Read both modules, and yield them as a pair that can be evaluated; both are left as they were found."""
     bank = in_batches(bank)
-    with line_between(before, after, bank, readings, dtype) as (line, notes):
+    with alone(), line_between(before, after, bank, readings, dtype) as (line, notes):
         tensor_groups(groups, tuple(line.held))
         start = line.start()
         require_finite(start, "before")

@@ -1,12 +1,41 @@
 """A user's module, used and given back exactly as it was found."""
 
+import os
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+
+#: Of modules that are being read, the outermost first.
+_open: list["Snapshot"] = []
+#: A module is moved where it is, and random states are of the whole process: other threads wait.
+_one_thread = threading.RLock()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep other threads from reading modules of torch by estim in this block."""
+    with _one_thread:
+        yield
+
+
+def _start_forked() -> None:
+    """Take over from a thread that a forked process does not have, and give back the modules that it was reading."""
+    global _one_thread
+    if _one_thread.acquire(blocking=False):  # nobody reads, or the thread that forked, which goes on
+        _one_thread.release()
+        return
+    _one_thread = threading.RLock()
+    while _open:
+        _open.pop().restore()
+
+
+if hasattr(os, "register_at_fork"):  # there are no forks on Windows
+    os.register_at_fork(after_in_child=_start_forked)
 
 
 @contextmanager
@@ -20,6 +49,8 @@ def untouched(module: torch.nn.Module) -> Iterator["Snapshot"]:
     devices = {tensor.device for tensor in snapshot.tensors if tensor.device.type == "cuda"}
     with ExitStack() as stack:
         stack.callback(snapshot.restore)
+        _open.append(snapshot)
+        stack.callback(_open.pop)
         stack.enter_context(torch.random.fork_rng([device.index for device in devices]))
         stack.enter_context(_other_generators())
         stack.enter_context(torch.inference_mode(False))
