@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from estim.masks import unmasked
 from estim.probe.derivatives.rounding import generic_signs
 from estim.probe.jax.precision import SHORTEST, is_floating, precision, rounding
 from estim.probe.matrix_free.groups import given_groups
@@ -79,6 +80,7 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
         When two leaves have the same name, or `groups` does not fit.
     """
     paths, structure = jax.tree_util.tree_flatten_with_path(params)
+    paths = [(path, unmasked(leaf) if isinstance(leaf, np.ma.MaskedArray) else leaf) for path, leaf in paths]
     places = tuple(k for k, (_, leaf) in enumerate(paths) if is_floating(leaf))
     names = {k: name_of(paths[k][0]) for k in range(len(paths))}
     for k, (_, leaf) in enumerate(paths):

@@ -20,7 +20,7 @@ from estim.probe.model.given import (
     require_nan_policy,
     short_floats,
 )
-from estim.probe.model.kinds import holds_jax_arrays, require_own_derivatives
+from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_own_derivatives
 from estim.probe.model.missing import missing_key
 from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.probed import Probed
@@ -121,6 +121,7 @@ def _choose(model: Any, options: _Options) -> Callable[[Any], Probed]:
         return lambda bank: _probe_exact(model, bank, options)
     if not callable(model):
         raise TypeError(_unknown(model))
+    _require_no_module(model)
     if options.params is None:
         msg = "params must be given with a callable model; got None"
         raise TypeError(msg)
@@ -157,6 +158,17 @@ def _has_jacobian(model: Any) -> bool:
     return hasattr(model, "parameters") and callable(getattr(model, "jacobian", None))
 
 
+def _require_no_module(model: Any) -> None:
+    """Refuse a module of torch where its parameters are moved: only `estim.sensitivity` and `judge_models` take one."""
+    if is_torch_module(model):
+        msg = (
+            "model must be a callable model(params, bank) to be evaluated elsewhere, such as one that calls "
+            f"torch.func.functional_call; got the torch.nn.Module {type(model).__name__}, two of which "
+            "estim.judge_models compares"
+        )
+        raise TypeError(msg)
+
+
 def as_callable(model: Any, bank: Any, params: Any, names: Any = None) -> tuple[Callable[..., Any], Parameters, Any]:
     """Return a model of any kind as (model(params, bank), its parameters, its bank), to be called elsewhere.
 
@@ -178,6 +190,7 @@ def as_callable(model: Any, bank: Any, params: Any, names: Any = None) -> tuple[
         fitted = read_result(model, bank)
         held = replace(options, names=names or fitted.names).read(fitted.params, "model.params")
         return fitted.mean, held, fitted.exog
+    _require_no_module(model)
     if _has_jacobian(model) or not callable(model):
         msg = f"model must be a callable model(params, bank) to be evaluated elsewhere; got {type(model).__name__}"
         raise TypeError(msg)

@@ -37,6 +37,8 @@ def test_parameters_that_have_no_derivative_are_refused(params, message):
 def test_parameters_that_are_not_finite_are_refused_by_name(monkeypatch):
     params = {"a": jnp.float32(1.0), "b": jnp.array([1.0, jnp.nan])}
     refused(line, r"params must be finite; got nan for b\[1\]", params=params)
+    masked = {"a": jnp.float32(1.0), "b": np.ma.masked_array([1.0, 9.0], [False, True])}
+    refused(line, r"params must be finite; got nan for b\[1\]", params=masked)
     monkeypatch.setattr(large, "DENSE", 0)
     refused(line, r"params must be finite; got nan for b, entry 1", params=params)
 

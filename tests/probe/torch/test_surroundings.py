@@ -98,3 +98,14 @@ def test_groups_of_tensors_that_are_not_there_are_refused(probe):
         probe(groups={"a": "0", "b": ["2", "7"]})
     with pytest.raises(ValueError, match=r"^groups must have an entry for every parameter; missing or unknown: 3.bias"):
         probe(groups=pd.Series(list("aabbb"), index=[*NAMES, "3.bias"]))
+
+
+def test_a_module_is_no_model_to_be_evaluated_elsewhere():
+    calls = [
+        lambda module: estim.linearity(module, ROWS, np.ones(26), 0.1),
+        lambda module: estim.response_along(module, ROWS, np.ones(26), upper=1.0),
+        lambda module: estim.recover_parameters(module, ROWS, 0.1),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"^model must be a callable .*; got the torch.nn.Module Sequential"):
+            call(perceptron(dtype=torch.float32))
