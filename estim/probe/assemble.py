@@ -22,7 +22,7 @@ from estim.probe.model.names_of_inputs import names_of_inputs
 from estim.probe.order_of_inputs import require_order_of_bank
 from estim.probe.record import Sensitivity
 from estim.probe.status import Status
-from estim.probe.words import combinations, noise_phrase
+from estim.probe.words import blind_notes, combinations, noise_phrase
 
 if TYPE_CHECKING:
     from estim.probe.model.probed import Probed
@@ -106,6 +106,7 @@ def assemble(
         identifiable=_identifiable(found, probed.names, norms) if hidden or len(null) else (),
         notes=(
             *probed.notes,
+            *blind_notes(found.rank),
             *_vague(found),
             *unshared,
             *_beyond_counting(len(jacobian), parameters - proven),

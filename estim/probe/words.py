@@ -98,3 +98,13 @@ def noise_phrase(sigma: Any, repeats: int) -> str:
     text = f"sd {low:.4g}" if low == high else f"sd {low:.4g} to {high:.4g}"
     text += " with a covariance" if covariance else ""
     return f"{text}, mean of {repeats} repeats" if repeats > 1 else text
+
+
+def blind_notes(rank: int) -> tuple[str, ...]:
+    """Say what it may mean that no direction is resolved."""
+    if rank:
+        return ()
+    return (
+        "No reading shows any parameter beyond the error of the derivatives: does the model use them, and has it an "
+        "effect of first order where they are?",
+    )

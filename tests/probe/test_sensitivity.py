@@ -258,3 +258,15 @@ class TestReparametrisation:
         np.testing.assert_allclose(after.singular_values, before.singular_values, rtol=1e-12)
         np.testing.assert_allclose(after.standard_errors, before.standard_errors[columns], rtol=1e-10)
         np.testing.assert_allclose(after.input_share, before.input_share, atol=1e-10)
+
+
+def test_a_model_that_ignores_its_parameters_is_asked_about():
+    def ignores(params, bank):
+        return bank * 2.0
+
+    question = "No reading shows any parameter beyond the error of the derivatives: does the model use them"
+    asked = estim.sensitivity(ignores, np.arange(4.0), 0.1, params={"a": 1.0, "b": 2.0})
+    assert any(question in note for note in asked.notes)
+    assert question in str(asked.summary()).replace("\n    ", " ")
+    seen = estim.sensitivity(lambda p, x: ignores(p, x) + p["a"], np.arange(4.0), 0.1, params={"a": 1.0, "b": 2.0})
+    assert not any(question in note for note in seen.notes)

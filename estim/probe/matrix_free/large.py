@@ -26,6 +26,7 @@ from estim.probe.matrix_free.spectrum import (
     whitened,
 )
 from estim.probe.verdict.any_change import AnyChange
+from estim.probe.words import blind_notes
 
 Array = npt.NDArray[np.float64]
 
@@ -199,7 +200,7 @@ def model_sensitivity(
     relative_values, relative_resolution = found.of_relative_changes(norms)
     readout = whole.left[:, :rank]
     kept, directions = _kept(passes, whole, rank, noise, keep, progress)
-    said = [*notes]
+    said = [*notes, *blind_notes(rank)]
     if found.by_rows:
         said.append(f"a backward pass for each reading was taken for {', '.join(found.by_rows)}")
     beyond = size - len(noise.scale)
