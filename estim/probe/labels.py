@@ -43,6 +43,11 @@ def in_order(values: Any, names: Sequence[str], argument: str) -> Any:
     return [found[name] for name in names]
 
 
+def is_of(name: str, group: str) -> bool:
+    """Tell whether a parameter has a name, or stands under it: w.bias and w[0, 1] are of w."""
+    return name == group or name.startswith((f"{group}.", f"{group}["))
+
+
 def _is_series(values: Any) -> bool:
     return hasattr(values, "iloc") and hasattr(values, "index") and not hasattr(values, "columns")
 

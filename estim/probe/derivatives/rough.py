@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.directions.condensed import condense
-from estim.probe.directions.noise import Whitening, noise_of, norms_of, read_sigma
+from estim.probe.directions.noise import Whitening, noise_at, noise_of, norms_of, read_sigma
 from estim.probe.directions.resolve import resolve
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def without_rough(probed: "Probed", sigma: Any, repeats: int, repeat_correlation
         inputs=probed.inputs[rows], kept=probed.kept[rows], exact=None if probed.exact is None else probed.exact[rows],
         notes=(*probed.notes, note),
     )  # fmt: skip
-    values = read_sigma(sigma)
-    if values.ndim and len(values) == len(probed.kept):
-        values = values[np.ix_(*[rows] * values.ndim)]
+    values = noise_at(read_sigma(sigma), rows, len(probed.kept))
     return (
         (left, values) if _rank(left, noise_of(left, values, repeats, repeat_correlation)) > rank else (probed, sigma)
     )

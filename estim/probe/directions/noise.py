@@ -138,9 +138,14 @@ def read_sigma(sigma: Any) -> Array:
 def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: float) -> Whitening:
     """Return the whitening of the readings that are left, where some were NaN and left out."""
     values = read_sigma(sigma)
-    if len(probed.kept) < probed.total and values.ndim and len(values) == probed.total:
-        values = values[np.ix_(*[probed.kept] * values.ndim)]
+    if len(probed.kept) < probed.total:
+        values = noise_at(values, probed.kept, probed.total)
     return whitening(values, len(probed.jacobian), repeats, repeat_correlation)
+
+
+def noise_at(values: Array, places: NDArray[np.int64], total: int) -> Array:
+    """Return the noise of the readings at some places where it was given for all, in that order; else as it is."""
+    return values[np.ix_(*[places] * values.ndim)] if values.ndim and len(values) == total else values
 
 
 def _variance_of_mean(repeats: int, correlation: float) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from estim.probe.labels import in_order
+from estim.probe.labels import in_order, is_of
 
 
 def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -69,17 +69,13 @@ def _require_known(members: Mapping[Any, Sequence[str]], names: tuple[str, ...])
     """Refuse what names no tensor."""
     for group, listed in members.items():
         for member in listed:
-            if not any(_is_of(name, member) for name in names):
+            if not any(is_of(name, member) for name in names):
                 msg = f"groups names {member!r} for {group!r:.60}, which is no tensor; there are {', '.join(names[:8])}"
                 raise ValueError(msg)
 
 
-def _is_of(name: str, member: str) -> bool:
-    return name == member or name.startswith((f"{member}.", f"{member}["))
-
-
 def _home(name: str, groups: Mapping[Any, Sequence[str]]) -> str:
-    homes = [str(group) for group, members in groups.items() for member in members if _is_of(name, member)]
+    homes = [str(group) for group, members in groups.items() for member in members if is_of(name, member)]
     if len(homes) != 1:
         msg = f"groups must hold every parameter once; {name} is in {', '.join(homes) or 'none'}"
         raise ValueError(msg)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
 from estim.probe.arguments import real_number
-from estim.probe.directions.noise import Whitening, read_sigma, whitening
+from estim.probe.directions.noise import Whitening, noise_at, read_sigma, whitening
 from estim.probe.matrix_free.directions import input_share, statuses
 from estim.probe.matrix_free.groups import norms_of_groups, sizes_of_groups
 from estim.probe.matrix_free.passes import Grams, Passes, progress_bar
@@ -124,9 +124,8 @@ def _require_size(smallest_change: Any) -> None:
 
 def at_least(relative: dict[str, float], rtol: float | None) -> dict[str, float]:
     """Return relative errors, those known to the user included."""
-    return (
-        relative if rtol is None else {name: max(value, real_number(rtol, "rtol")) for name, value in relative.items()}
-    )
+    least = 0.0 if rtol is None else real_number(rtol, "rtol")
+    return {name: max(value, least) for name, value in relative.items()}
 
 
 def found_by_gram(passes: Passes, noise: Whitening, relative: dict[str, float], progress: bool) -> tuple[Found, str]:
@@ -244,10 +243,7 @@ def model_sensitivity(
 
 def noise_of(sigma: Any, places: npt.NDArray[np.int64], total: int, repeats: int, correlation: float) -> Whitening:
     """Return the whitening of the readings at some places among all, in that order; noiseless ones are refused."""
-    values = read_sigma(sigma)
-    if values.ndim and len(values) == total:
-        values = values[np.ix_(*[places] * values.ndim)]
-    noise = whitening(values, len(places), repeats, correlation)
+    noise = whitening(noise_at(read_sigma(sigma), places, total), len(places), repeats, correlation)
     if len(noise.noiseless) or (noise.forward is None and not (noise.scale > 0.0).all()):
         msg = "sigma must be positive for every reading of a model this large; got readings without noise"
         raise ValueError(msg)

@@ -35,7 +35,7 @@ DENSE = 3000
 ENTRIES = 20_000_000
 
 
-@alone()
+@alone
 def sensitivity_of_module(
     module: Any, bank: Any, sigma: Any, asked: Asked, **options: Any
 ) -> Sensitivity | ModelSensitivity:

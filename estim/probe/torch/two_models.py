@@ -46,7 +46,7 @@ def compared_modules(
 ) -> Iterator[Pair]:
     """Read both modules, and yield them as a pair that can be evaluated; both are left as they were found."""
     bank = in_batches(bank)
-    with alone(), line_between(before, after, bank, readings, dtype) as (line, notes):
+    with alone, line_between(before, after, bank, readings, dtype) as (line, notes):
         tensor_groups(groups, tuple(line.held))
         start = line.start()
         require_finite(start, "before")

@@ -1,8 +1,6 @@
 """A user's module, used and given back exactly as it was found."""
 
-import os
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -10,32 +8,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from estim.one_thread import OneThread
+
 #: Of modules that are being read, the outermost first.
 _open: list["Snapshot"] = []
-#: A module is moved where it is, and random states are of the whole process: other threads wait.
-_one_thread = threading.RLock()
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """Keep other threads from reading modules of torch by estim in this block."""
-    with _one_thread:
-        yield
-
-
-def _start_forked() -> None:
-    """Take over from a thread that a forked process does not have, and give back the modules that it was reading."""
-    global _one_thread
-    if _one_thread.acquire(blocking=False):  # nobody reads, or the thread that forked, which goes on
-        _one_thread.release()
-        return
-    _one_thread = threading.RLock()
+def _put_back() -> None:
     while _open:
         _open.pop().restore()
 
 
-if hasattr(os, "register_at_fork"):  # there are no forks on Windows
-    os.register_at_fork(after_in_child=_start_forked)
+#: A module is moved where it is, and random states are of the whole process: threads that read modules wait.
+alone = OneThread(_put_back)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from estim.probe.along import whitened
 from estim.probe.directions.noise import Whitening
+from estim.probe.labels import is_of
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.judge import Projected
 from estim.probe.verdict.margin import Margin
@@ -81,7 +82,7 @@ def blocks_of(names: Sequence[str], homes: Sequence[str], group: str | None) -> 
     """
     found: dict[str, list[int]] = {}
     for k, (name, home) in enumerate(zip(names, homes, strict=True)):
-        if group is None or group in (home, name) or name.startswith((f"{group}.", f"{group}[")):
+        if group is None or group == home or is_of(name, group):
             found.setdefault(home, []).append(k)
     if not found:
         known = ", ".join(list(dict.fromkeys(homes))[:8])

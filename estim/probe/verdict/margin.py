@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.directions.noise import norms_of
+from estim.probe.labels import is_of
 from estim.probe.verdict.any_change import AnyChange, any_of_size, relative_size
 from estim.probe.verdict.hardest import coordinates, least, modulo
 from estim.probe.verdict.hidden import INSIDE, free_of_gauge, of_equal_effect, phrases, rows_of, unseen_of
@@ -177,7 +178,7 @@ def _members(found: "Sensitivity", group: str | None) -> npt.NDArray[np.bool_]:
         return np.ones(len(found.names), dtype=bool)
     members = np.array([name == group for name in found.groups])
     if not members.any():
-        members = np.array([name == group or name.startswith((f"{group}.", f"{group}[")) for name in found.names])
+        members = np.array([is_of(name, group) for name in found.names])
     if not members.any():
         known = ", ".join(found.group_names[:8])
         msg = f"group must be one of {known}, or the beginning of a parameter's name; got {group!r}"

@@ -70,13 +70,19 @@ def everything(module):
     return state
 
 
-class Doubled(torch.autograd.Function):
-    """Says twice the derivative that it has."""
+def with_gradient(pull):
+    """Return the identity, with another gradient than it has."""
 
-    @staticmethod
-    def forward(context, x):
-        return 1.0 * x
+    class Other(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return 1.0 * x
 
-    @staticmethod
-    def backward(context, grad):
-        return 2.0 * grad
+        @staticmethod
+        def backward(context, grad):
+            return pull(grad)
+
+    return Other.apply
+
+
+doubled = with_gradient(lambda grad: 2.0 * grad)

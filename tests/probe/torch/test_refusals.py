@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 import estim  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
-from tests.probe.torch.networks import Doubled, everything, inputs, perceptron  # noqa: E402
+from tests.probe.torch.networks import doubled, everything, inputs, perceptron  # noqa: E402
 
 
 def refused(module, bank, error, match, **options):
@@ -220,7 +220,7 @@ def test_a_bank_without_a_finite_reading_is_refused(monkeypatch, dense):
     [
         lambda m, x: m.inner[2](torch.tanh(m.inner[0](x)).detach()),
         lambda m, x: m.inner(x).round(decimals=6) * 0.0 + m.inner(x).detach() + 0.5 * m.inner(x),
-        lambda m, x: Doubled.apply(m.inner(x)),
+        lambda m, x: doubled(m.inner(x)),
     ],
     ids=["detached layer", "detached part", "backward of its own"],
 )
@@ -322,7 +322,7 @@ def test_what_can_be_read_only_once_is_no_bank(once):
 
 def wrong_for(chosen):
     """Return readings whose gradient is doubled for some inputs."""
-    return lambda m, x: torch.where(chosen(x)[:, None], Doubled.apply(m.inner(x)), m.inner(x))
+    return lambda m, x: torch.where(chosen(x)[:, None], doubled(m.inner(x)), m.inner(x))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -11,7 +11,7 @@ from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
 from estim.probe.torch.operator import jacobian_operator  # noqa: E402
 from estim.probe.torch.sensitivity import opened, probe_module  # noqa: E402
 from estim.probe.torch.survey import parts_of, survey  # noqa: E402
-from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
+from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron, with_gradient  # noqa: E402
 from tests.probe.torch.test_large import DEFAULT, Words, words  # noqa: E402
 
 
@@ -79,23 +79,12 @@ def test_products_are_those_of_the_whole_jacobian(module, bank):
         np.testing.assert_allclose(matrix.rmatvec(left), jacobian.T @ (scale * left), rtol=1e-10, atol=1e-12)
 
 
-class Off(torch.autograd.Function):
-    """The same, with a gradient that is the derivative of nothing."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return 1.0 * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad.abs()
-
-
 def test_products_that_contradict_each_other_are_refused(huge, monkeypatch):
+    derivative_of_nothing = with_gradient(torch.abs)
     monkeypatch.setattr(module_sensitivity, "require_derivative", lambda subject, part: None)
     module = perceptron((3, 8, 2))
     with pytest.raises(ArithmeticError, match=r"^products with the Jacobian and with its transpose must agree; "):
-        estim.sensitivity(module, inputs(30, 3), 0.1, readings=lambda model, x: Off.apply(model(x)))
+        estim.sensitivity(module, inputs(30, 3), 0.1, readings=lambda model, x: derivative_of_nothing(model(x)))
 
 
 @pytest.mark.parametrize(

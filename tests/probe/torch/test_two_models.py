@@ -12,9 +12,9 @@ import estim  # noqa: E402
 from estim.probe.torch.line import Line  # noqa: E402
 from estim.probe.torch.swapped import differentiable_attention  # noqa: E402
 from tests.probe.torch.networks import (  # noqa: E402
-    Doubled,
     as_network,
     attention_stack,
+    doubled,
     encoder,
     everything,
     inputs,
@@ -352,7 +352,7 @@ def rounded_weight(module, x):
     [
         (Done(torch.Tensor.detach), None),
         (Done(lambda h: 0.9 * h.detach() + 0.1 * h), None),
-        (Done(Doubled.apply), None),
+        (Done(doubled), None),
         (Done(PassedThrough.apply), None),
         (perceptron(), rounded_weight),
         (perceptron(), lambda m, x: m(x) + 0.05 * torch.sin(100.0 * m(x)).detach()),
