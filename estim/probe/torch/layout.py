@@ -104,12 +104,8 @@ def _segments(
     subject: Subject, output: torch.Tensor, readings: int, held: int
 ) -> tuple[tuple[tuple[int, ...], ...], float]:
     """Put the tensors in segments, as few as can be, whose factors fit; return also the most bytes held."""
-    share = readings / output.numel()
     uses = zip(uses_of(output, subject.parameters.tensors), subject.parameters.tensors, strict=True)
-    sizes = [
-        share * output.numel() * sum(_factor_size(use, tensor, len(output)) for use in some or [])
-        for some, tensor in uses
-    ]
+    sizes = [readings * sum(_factor_size(use, tensor, len(output)) for use in some or []) for some, tensor in uses]
     few = _packed(sizes, float(held))
     # As many, of nearly equal size, take less memory in no more time.
     for part in np.linspace(1.0 / len(few), 1.0, _TRIED):
