@@ -1,14 +1,18 @@
-"""What pictures share: a figure, colours, axes; matplotlib is imported on use. And the picture of coverage."""
+"""What pictures share: a figure, colours, axes; matplotlib is imported on use. And the picture of coverage.
+
+A picture of several panels takes a figure to be drawn into, one of a single panel its axes.
+"""
 
 from collections.abc import Mapping
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 
 Array = npt.NDArray[np.float64]
@@ -36,6 +40,29 @@ def new_figure(**options: Any) -> "Figure":
     from estim.figures import ShownFigure
 
     return ShownFigure(layout="constrained", **options)
+
+
+def figure_for(given: "Figure | SubFigure | None", **options: Any) -> "Figure":
+    """Return the figure or subfigure that a user gives to be drawn into, as it is, or a new one with these options.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        When matplotlib is missing.
+    TypeError
+        When what is given is neither.
+    """
+    if given is None:
+        return new_figure(**options)
+    from matplotlib.figure import FigureBase
+
+    if not isinstance(given, FigureBase):
+        msg = (
+            "figure must be a matplotlib Figure or SubFigure, as the picture has several panels; "
+            f"got {type(given).__name__}: one panel of a figure is a SubFigure, from Figure.subfigures"
+        )
+        raise TypeError(msg)
+    return cast("Figure", given)  # what both have is enough to draw
 
 
 def shorten(name: str) -> str:
@@ -68,6 +95,7 @@ def plot_coverage(
     *,
     confidence_level: float = 0.95,
     parameter: str = "theta",
+    ax: "Axes | None" = None,
 ) -> "Figure":
     """Draw how often intervals hold the true parameter, against that parameter.
 
@@ -81,18 +109,27 @@ def plot_coverage(
         The level asked for, drawn as a dashed line.
     parameter : str
         What the horizontal axis is called.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; axes of a new figure when left out.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The one drawn into.
 
     Raises
     ------
     ModuleNotFoundError
         When matplotlib is missing; the message names the extra to install.
+    TypeError
+        When `ax` is no Axes.
     """
-    figure = new_figure(figsize=(7.0, 4.0))
-    draw_coverage(figure.subplots(), theta, coverage, confidence_level=confidence_level, parameter=parameter)
+    axes: Any = new_figure(figsize=(7.0, 4.0)).subplots() if ax is None else ax
+    if not hasattr(axes, "axhline"):
+        msg = f"ax must be one matplotlib Axes; got {type(axes).__name__}"
+        raise TypeError(msg)
+    draw_coverage(axes, theta, coverage, confidence_level=confidence_level, parameter=parameter)
+    figure: Figure = axes.figure
     return figure
 
 

@@ -3,8 +3,10 @@ import pickle
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import estim
+from estim.plotting import plot_coverage
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +26,47 @@ def test_without_matplotlib_the_message_says_what_to_install(curve, monkeypatch)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ModuleNotFoundError, match=r"pictures need matplotlib: pip install 'estim\[plot\]'"):
         found.plot()
+
+
+def records(curve):
+    """Return a record of every kind whose picture has several panels."""
+    yield estim.recover(curve, 1.0, [0.1, 0.2], method="exact")
+    yield estim.confidence_interval(curve, [0.1, 0.5], 0.1)
+    found = estim.Sensitivity.from_jacobian(np.eye(2), 0.1)
+    yield found
+    yield found.judge(np.zeros(2), smallest_change=1.0)
+    yield estim.recover_parameters(lambda p, b: p, 0.0, 0.1, params=np.ones(2), trials=8, rng=0)
+
+
+def test_pictures_are_drawn_into_a_figure_or_a_part_of_one(curve, tmp_path):
+    for record in records(curve):
+        alone = record.plot()
+        whole = Figure(layout="constrained")
+        left, right = whole.subfigures(1, 2)
+        assert record.plot(figure=left) is left
+        assert not right.axes
+        assert len(left.axes) == len(alone.axes)
+        whole.savefig(tmp_path / "parts.png")
+        own = Figure()
+        assert record.plot(figure=own) is own
+        assert len(own.axes) == len(alone.axes)
+
+
+def test_axes_are_no_figure(curve):
+    message = "figure must be a matplotlib Figure or SubFigure, as the picture has several panels; got Axes: one panel"
+    for record in records(curve):
+        with pytest.raises(TypeError, match=message):
+            record.plot(figure=Figure().subplots())
+
+
+def test_coverage_is_drawn_into_given_axes():
+    above, below = Figure().subplots(2, 1)
+    figure = plot_coverage([0.0, 1.0], {"mine": [0.9, 0.95]}, ax=below)
+    assert figure is below.figure
+    assert below.get_legend_handles_labels()[1] == ["mine", "level asked for: 0.95"]
+    assert not above.lines
+    with pytest.raises(TypeError, match="ax must be one matplotlib Axes; got ndarray"):
+        plot_coverage([0.0, 1.0], {"mine": [0.9, 0.95]}, ax=np.array([above, below]))
 
 
 def shown(axis):

@@ -4,23 +4,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, count_along, new_figure, plain, shorten
+from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, count_along, figure_for, plain, shorten
 from estim.probe.verdict.power_plot import draw_power
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from estim.probe.record import Sensitivity
 
 
-def plot_sensitivity(result: "Sensitivity") -> "Figure":
+def plot_sensitivity(result: "Sensitivity", *, figure: "Figure | SubFigure | None" = None) -> "Figure":
     """Draw both spectra with their limits, what the weakest directions are made of, and the power for each group."""
-    figure = new_figure(figsize=(7.0, 10.0))
-    above, middle, below = figure.subplots(3, 1, height_ratios=[1.3, 1.0, 1.0])
+    drawn = figure_for(figure, figsize=(7.0, 10.0))
+    above, middle, below = drawn.subplots(3, 1, height_ratios=[1.3, 1.0, 1.0])
     _draw_spectrum(above, result)
     _draw_weakest(middle, result)
     draw_power(below, result)
-    return figure
+    return drawn
 
 
 def _draw_spectrum(axes: Any, result: "Sensitivity") -> None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
@@ -53,17 +53,29 @@ class Views:
 
         return sensitivity_frame(cast("Sensitivity", self))
 
-    def plot(self) -> "Figure":
+    def plot(self, *, figure: "Figure | SubFigure | None" = None) -> "Figure":
         """Draw the spectrum with its limits, the composition of the weakest directions, and the power for each group.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure or SubFigure, optional
+            What to draw into, as it is; a new figure when left out.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The one drawn into.
 
         Raises
         ------
         ModuleNotFoundError
             When matplotlib is missing.
+        TypeError
+            When `figure` is neither a Figure nor a SubFigure.
         """
         from estim.probe.plot import plot_sensitivity
 
-        return plot_sensitivity(cast("Sensitivity", self))
+        return plot_sensitivity(cast("Sensitivity", self), figure=figure)
 
     def report(self, path: Any) -> None:
         """Write one self-contained HTML page: verdict in words, tables and pictures.

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from estim.plotting import BLUE, VERMILION, draw_coverage, new_figure, plain, shorten
+from estim.plotting import BLUE, VERMILION, draw_coverage, figure_for, plain, shorten
 from estim.recovery.intervals import Method, coverage_of_rise
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from estim.recovery.interval_record import ConfidenceInterval
 
@@ -23,16 +23,16 @@ _GAP = 4.0
 _FEW_DECADES, _MANY_DECADES = 30.0, 1e3
 
 
-def plot_intervals(result: "ConfidenceInterval") -> "Figure":
+def plot_intervals(result: "ConfidenceInterval", *, figure: "Figure | SubFigure | None" = None) -> "Figure":
     """Draw the interval of each reading, and the coverage of each method against theta at the largest sigma."""
-    figure = new_figure(figsize=(7.0, 7.0))
+    drawn = figure_for(figure, figsize=(7.0, 7.0))
     ends = _ends(result.rise)
-    grid = figure.add_gridspec(2, len(ends))
-    _draw_intervals(figure.add_subplot(grid[0, :]), result)
+    grid = drawn.add_gridspec(2, len(ends))
+    _draw_intervals(drawn.add_subplot(grid[0, :]), result)
     worst = float(np.max(result.sigma, initial=0.0))
     first = None
     for place, end in enumerate(ends):
-        axes = figure.add_subplot(grid[1, place], sharey=first)
+        axes = drawn.add_subplot(grid[1, place], sharey=first)
         if worst:
             _draw_end(axes, result, end, worst)
         if first is None:
@@ -44,7 +44,7 @@ def plot_intervals(result: "ConfidenceInterval") -> "Figure":
             axes.set(title="", xlabel="theta, at the upper end", ylabel="")
             axes.legend().remove()
             first.set_xlabel("theta, at the lower end")
-    return figure
+    return drawn
 
 
 def _ends(rise: Array) -> list[slice]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from estim.record import Record
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from pandas import DataFrame
 
 Array = npt.NDArray[np.float64]
@@ -67,21 +67,29 @@ class ConfidenceInterval(Record):
             {name: np.ravel(getattr(self, name)) for name in ("readings", "sigma", "low", "high", "empty")}
         )
 
-    def plot(self) -> "Figure":
+    def plot(self, *, figure: "Figure | SubFigure | None" = None) -> "Figure":
         """Draw the interval of each reading, and the coverage of all methods against theta at the largest sigma.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure or SubFigure, optional
+            What to draw into, as it is; a new figure when left out.
 
         Returns
         -------
         matplotlib.figure.Figure
+            The one drawn into.
 
         Raises
         ------
         ModuleNotFoundError
             When matplotlib is missing; the message names the extra to install.
+        TypeError
+            When `figure` is neither a Figure nor a SubFigure.
         """
         from estim.recovery.interval_plot import plot_intervals
 
-        return plot_intervals(self)
+        return plot_intervals(self, figure=figure)
 
     def report(self, path: Any) -> None:
         """Write one self-contained HTML page: the intervals, the picture, the notes.

@@ -21,7 +21,7 @@ from estim.recovery.response import MeanResponse
 from estim.streams import Seed, check_progress, check_workers, generator
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
@@ -84,26 +84,31 @@ class Recovery(Record):
 
         return recovery_frame(self)
 
-    def plot(self, *, exact: "Recovery | None" = None) -> "Figure":
+    def plot(self, *, exact: "Recovery | None" = None, figure: "Figure | SubFigure | None" = None) -> "Figure":
         """Draw RMSE, linear prediction and clipped fractions against sigma.
 
         Parameters
         ----------
         exact : Recovery, optional
             An exact recovery of the same response, drawn as a line through the Monte Carlo points.
+        figure : matplotlib Figure or SubFigure, optional
+            What to draw into, as it is; a new figure when left out.
 
         Returns
         -------
         matplotlib.figure.Figure
+            The one drawn into.
 
         Raises
         ------
         ModuleNotFoundError
             When matplotlib is missing; the message names the extra to install.
+        TypeError
+            When `figure` is neither a Figure nor a SubFigure.
         """
         from estim.recovery.recovery_plot import plot_recovery
 
-        return plot_recovery(self, exact=exact)
+        return plot_recovery(self, exact=exact, figure=figure)
 
 
 def recover(

@@ -5,20 +5,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from estim.plotting import BLUE, GREY, ORANGE, VERMILION, new_figure, plain
+from estim.plotting import BLUE, GREY, ORANGE, VERMILION, figure_for, plain
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from estim.recovery.recovery import Recovery
 
 Array = npt.NDArray[np.float64]
 
 
-def plot_recovery(result: "Recovery", *, exact: "Recovery | None" = None) -> "Figure":
+def plot_recovery(
+    result: "Recovery", *, exact: "Recovery | None" = None, figure: "Figure | SubFigure | None" = None
+) -> "Figure":
     """Draw RMSE, its linear prediction and the clipped fractions against sigma, on log axes."""
-    figure = new_figure(figsize=(7.0, 6.0))
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3.0, 1.2])
+    drawn = figure_for(figure, figsize=(7.0, 6.0))
+    above, below = drawn.subplots(2, 1, sharex=True, height_ratios=[3.0, 1.2])
     relative = result.theta != 0.0
     scale = abs(result.theta) if relative else 1.0
     order = np.argsort(result.sigma)
@@ -61,7 +63,7 @@ def plot_recovery(result: "Recovery", *, exact: "Recovery | None" = None) -> "Fi
         below.text(0.5, 0.5, "hardly a reading is clipped", transform=below.transAxes, ha="center", color=GREY)
     for axes in (above, below):
         plain(axes)
-    return figure
+    return drawn
 
 
 def _clipped_between(sigma: Array, fraction: Array) -> tuple[Array, Array]:

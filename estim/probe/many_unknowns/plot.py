@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estim.plotting import BLACK, BLUE, GREY, ORANGE, VERMILION, count_along, new_figure, plain
+from estim.plotting import BLACK, BLUE, GREY, ORANGE, VERMILION, count_along, figure_for, plain
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from estim.probe.many_unknowns.record import ParameterRecovery
 
 
-def plot_parameters(result: "ParameterRecovery") -> "Figure":
+def plot_parameters(result: "ParameterRecovery", *, figure: "Figure | SubFigure | None" = None) -> "Figure":
     """Draw the RMSE of every resolved direction beside 1 / s, and their ratio beside the breakdown that theory says."""
-    figure = new_figure(figsize=(7.0, 6.0))
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.6, 1.0])
+    drawn = figure_for(figure, figsize=(7.0, 6.0))
+    above, below = drawn.subplots(2, 1, sharex=True, height_ratios=[1.6, 1.0])
     shown = np.isfinite(result.rmse)
     number = 1 + np.flatnonzero(shown)
     rmse, se, linear = result.rmse[shown], result.rmse_se[shown], result.linear_rmse[shown]
@@ -40,4 +40,4 @@ def plot_parameters(result: "ParameterRecovery") -> "Figure":
     below.legend(frameon=False, fontsize=8.0)
     for axes in (above, below):
         plain(axes)
-    return figure
+    return drawn

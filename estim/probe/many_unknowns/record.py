@@ -10,7 +10,7 @@ from estim.probe.status import Status
 from estim.record import Record
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
@@ -104,14 +104,26 @@ class ParameterRecovery(Record):
 
         return parameter_frame(self)
 
-    def plot(self) -> "Figure":
+    def plot(self, *, figure: "Figure | SubFigure | None" = None) -> "Figure":
         """Draw the RMSE of every direction beside its linear prediction, and their ratio.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure or SubFigure, optional
+            What to draw into, as it is; a new figure when left out.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The one drawn into.
 
         Raises
         ------
         ModuleNotFoundError
             When matplotlib is missing; the message names the extra to install.
+        TypeError
+            When `figure` is neither a Figure nor a SubFigure.
         """
         from estim.probe.many_unknowns.plot import plot_parameters
 
-        return plot_parameters(self)
+        return plot_parameters(self, figure=figure)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estim.plotting import BLACK, BLUE, GREY, ORANGE, count_along, new_figure, shorten
+from estim.plotting import BLACK, BLUE, GREY, ORANGE, count_along, figure_for, shorten
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from estim.probe.matrix_free.record import ModelSensitivity
     from estim.probe.matrix_free.rest import Rest
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _WIDE = 30.0
 
 
-def plot_model(result: "ModelSensitivity") -> "Figure":
+def plot_model(result: "ModelSensitivity", *, figure: "Figure | SubFigure | None" = None) -> "Figure":
     """Draw the spectrum with its resolution, and of the groups their shares and which random changes show."""
-    figure = new_figure(figsize=(7.0, 8.0))
-    grid = figure.add_gridspec(2, 2, height_ratios=[1.2, 1.0])
-    above, below = figure.add_subplot(grid[0, :]), figure.add_subplot(grid[1, 0])
-    beside = figure.add_subplot(grid[1, 1], sharey=below)
+    drawn = figure_for(figure, figsize=(7.0, 8.0))
+    grid = drawn.add_gridspec(2, 2, height_ratios=[1.2, 1.0])
+    above, below = drawn.add_subplot(grid[0, :]), drawn.add_subplot(grid[1, 0])
+    beside = drawn.add_subplot(grid[1, 1], sharey=below)
     for values in result.group_singular_values:
         shown = values > 0.0
         above.plot(np.flatnonzero(shown) + 1, values[shown], "-", lw=0.6, color=GREY)
@@ -51,7 +51,7 @@ def plot_model(result: "ModelSensitivity") -> "Figure":
     _draw_detectable(beside, 100.0 * result.detectable_changes[order], result.rest is not None)
     for axes in (above, below, beside):
         axes.spines[["top", "right"]].set_visible(False)
-    return figure
+    return drawn
 
 
 def _draw_detectable(axes: Any, sizes: Any, at_most: bool) -> None:

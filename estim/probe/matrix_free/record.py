@@ -14,7 +14,7 @@ from estim.record import Record
 from estim.streams import Seed
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
@@ -355,17 +355,29 @@ class ModelSensitivity(Record):
 
         return model_summary(self)
 
-    def plot(self) -> "Figure":
+    def plot(self, *, figure: "Figure | SubFigure | None" = None) -> "Figure":
         """Draw the spectrum of the whole and of each group, with the resolution.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure or SubFigure, optional
+            What to draw into, as it is; a new figure when left out.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The one drawn into.
 
         Raises
         ------
         ModuleNotFoundError
             When matplotlib is missing.
+        TypeError
+            When `figure` is neither a Figure nor a SubFigure.
         """
         from estim.probe.matrix_free.plot import plot_model
 
-        return plot_model(self)
+        return plot_model(self, figure=figure)
 
     def report(self, path: Any) -> None:
         """Write one self-contained HTML page: tables and pictures.

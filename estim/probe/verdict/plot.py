@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, new_figure, plain
+from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, figure_for, plain
 from estim.probe.verdict.change import NOTHING
 from estim.probe.verdict.words import p_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from estim.probe.verdict.record import Verdict
 
@@ -25,15 +25,15 @@ _LONG = 100.0
 _COLOR = {"changed": VERMILION, "equivalent": GREEN, "blind": BLACK}
 
 
-def plot_verdict(result: "Verdict") -> "Figure":
+def plot_verdict(result: "Verdict", *, figure: "Figure | SubFigure | None" = None) -> "Figure":
     """Draw the observed shift among its distributions, and the power against multiples of the smallest change."""
-    figure = new_figure(figsize=(7.0, 6.0))
-    above, below = figure.subplots(2, 1, height_ratios=[1.25, 1.0])
+    drawn = figure_for(figure, figsize=(7.0, 6.0))
+    above, below = drawn.subplots(2, 1, height_ratios=[1.25, 1.0])
     _draw_distributions(above, result)
     _draw_power(below, result)
     for axes in (above, below):
         plain(axes)
-    return figure
+    return drawn
 
 
 def _draw_distributions(axes: Any, result: "Verdict") -> None:

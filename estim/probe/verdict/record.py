@@ -11,7 +11,7 @@ import numpy.typing as npt
 from estim.record import Record
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from statsmodels.iolib.summary import Summary
 
 Array = npt.NDArray[np.float64]
@@ -190,14 +190,26 @@ class Verdict(Record):
 
         write_verdict(self, path)
 
-    def plot(self) -> "Figure":
+    def plot(self, *, figure: "Figure | SubFigure | None" = None) -> "Figure":
         """Draw the observed shift among its distributions without and with the smallest change, and the power curve.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure or SubFigure, optional
+            What to draw into, as it is; a new figure when left out.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The one drawn into.
 
         Raises
         ------
         ModuleNotFoundError
             When matplotlib is missing.
+        TypeError
+            When `figure` is neither a Figure nor a SubFigure.
         """
         from estim.probe.verdict.plot import plot_verdict
 
-        return plot_verdict(self)
+        return plot_verdict(self, figure=figure)
