@@ -1,6 +1,7 @@
 """Numbers, names and coefficients that a user gives to the probe, checked; every error names the argument."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,35 @@ def real_number(value: Any, argument: str) -> float:
         msg = f"{argument} must be one real number; got {_shown(value)}"
         raise TypeError(msg)
     return float(array)
+
+
+def is_one_number(value: Any) -> bool:
+    """Tell a number of any kind from a vector, a mapping and the like."""
+    return isinstance(value, Number) or (hasattr(value, "ndim") and value.ndim == 0)
+
+
+def probability(value: Any, argument: str) -> float:
+    """Return a probability strictly between 0 and 1 as a float, whatever kind of number it was, or raise."""
+    number = real_number(value, argument)
+    if not 0.0 < number < 1.0:
+        msg = f"{argument} must lie between 0 and 1; got {value!r}"
+        raise ValueError(msg)
+    return number
+
+
+def numbers(values: Any, argument: str) -> NDArray[Any]:
+    """Return real or complex numbers of any shape as an array, fractions as floats, or raise a TypeError."""
+    try:
+        array = np.asarray(unmasked(values))
+    except ValueError as error:
+        msg = f"{argument} must be numbers; got rows of different lengths: {_shown(values)}"
+        raise TypeError(msg) from error
+    if array.dtype == object:
+        return reals(values, argument)
+    if array.dtype.kind not in "iufc":
+        msg = f"{argument} must be numbers; got dtype {array.dtype}"
+        raise TypeError(msg)
+    return array
 
 
 def reals(values: Any, argument: str, rule: str | None = None) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import real_number, reals
+from estim.probe.arguments import is_one_number, real_number, reals
 from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.condensed import Condensed, condense
 from estim.probe.directions.factored import joined
@@ -167,17 +167,23 @@ def with_tolerance(jacobian: Array, error: Array | None, rtol: float | None, ato
     """Return the error of a Jacobian's entries, what a user knows of it included."""
     if rtol is None and atol is None:
         return error
-    for name, value in (("rtol", rtol), ("atol", atol)):
-        if value is not None and not 0.0 <= real_number(value, name) < np.inf:
-            msg = f"{name} must be finite and not negative; got {value!r}"
-            raise ValueError(msg)
-    given = (atol or 0.0) + (rtol or 0.0) * np.abs(jacobian)
+    given = _tolerance(atol, "atol") + _tolerance(rtol, "rtol") * np.abs(jacobian)
     return np.maximum(given, EPS * np.abs(jacobian) if error is None else error)
+
+
+def _tolerance(value: float | None, argument: str) -> float:
+    number = 0.0 if value is None else real_number(value, argument)
+    if not 0.0 <= number < np.inf:
+        msg = f"{argument} must be finite and not negative; got {value!r}"
+        raise ValueError(msg)
+    return number
 
 
 def _smallest_change(smallest: npt.ArrayLike | None, parameters: int) -> Array | None:
     if smallest is None:
         return None
+    if is_one_number(smallest):
+        smallest = real_number(smallest, "smallest_change")
     sizes = np.atleast_1d(reals(smallest, "smallest_change"))  # a copy, as the record keeps it
     if sizes.shape not in ((1,), (parameters,)):
         msg = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import coefficients, real_number
+from estim.probe.arguments import coefficients, probability, real_number
 from estim.probe.status import Status
 
 Array = npt.NDArray[np.float64]
@@ -161,7 +161,7 @@ class Questions:
         """
         from estim.probe.verdict.change import change_power
 
-        return change_power(self.shift(delta), self.noisy_resolved, _probability(confidence_level, "confidence_level"))
+        return change_power(self.shift(delta), self.noisy_resolved, probability(confidence_level, "confidence_level"))
 
     def minimum_detectable(
         self, direction: npt.ArrayLike | Mapping[str, float], *, power: float = 0.8, confidence_level: float = 0.95
@@ -190,7 +190,7 @@ class Questions:
         from estim.probe.verdict.change import detectable_shift
 
         needed = detectable_shift(
-            self.noisy_resolved, _probability(power, "power"), _probability(confidence_level, "confidence_level")
+            self.noisy_resolved, probability(power, "power"), probability(confidence_level, "confidence_level")
         )
         shift = self.shift(self._vector(direction, "direction"))
         if math.isinf(shift):
@@ -199,11 +199,3 @@ class Questions:
 
     def _vector(self, values: npt.ArrayLike | Mapping[str, float], argument: str) -> Array:
         return coefficients(values, self.names, argument)
-
-
-def _probability(value: float, argument: str) -> float:
-    number = real_number(value, argument)
-    if not 0.0 < number < 1.0:
-        msg = f"{argument} must lie between 0 and 1; got {value!r}"
-        raise ValueError(msg)
-    return number

@@ -122,7 +122,7 @@ def confidence_interval(
     >>> estim.confidence_interval(identity, [-3.0, 0.0, 2.0], 1.0, method="central").empty
     array([ True, False, False])
     """
-    _check(response, confidence_level, method)
+    confidence_level = _check(response, confidence_level, method)
     readings, levels = _broadcast(reals(y, "y"), sigma, "y")
     sign = 1.0 if response.increasing else -1.0
     rise = (sign * (readings - response.baseline)).ravel()
@@ -132,7 +132,7 @@ def confidence_interval(
     theta, shown = _along_domain(response, levels)
     return ConfidenceInterval(
         readings=readings, sigma=levels, low=limits[0], high=limits[1], empty=empty.reshape(readings.shape),
-        confidence_level=float(confidence_level), method=method, response=response.name or repr(response), theta=theta,
+        confidence_level=confidence_level, method=method, response=response.name or repr(response), theta=theta,
         rise=shown, span=float(response._grid.supremum),
         notes=_notes(response, levels, confidence_level, method, int(np.count_nonzero(empty))),
     )  # fmt: skip
@@ -186,7 +186,7 @@ def coverage(
     >>> estim.coverage(identity, [0.0, 1.0, 2.0], 1.0, method="likelihood-ratio").round(4)
     array([0.975 , 0.9673, 0.95  ])
     """
-    _check(response, confidence_level, method)
+    confidence_level = _check(response, confidence_level, method)
     truth, levels = _broadcast(response._inside(theta), sigma, "theta")
     top = response._grid.supremum
     rise = np.clip(response._rise(truth), 0.0, top) if truth.size else truth
@@ -212,7 +212,8 @@ def _along_domain(response: MeanResponse, sigma: Array) -> tuple[Array, Array]:
     return np.asarray(theta)[shown], rise[shown]
 
 
-def _check(response: MeanResponse, confidence_level: float, method: str) -> None:
+def _check(response: MeanResponse, confidence_level: float, method: str) -> float:
+    """Return the level as a float, whatever kind of number it was."""
     if not isinstance(response, MeanResponse):
         msg = f"response must be an estim.MeanResponse; got {type(response).__name__}"
         raise TypeError(msg)
@@ -227,6 +228,7 @@ def _check(response: MeanResponse, confidence_level: float, method: str) -> None
         *most, last = (repr(name) for name in get_args(Method))
         msg = f"method must be {', '.join(most)} or {last}; got {method!r}"
         raise ValueError(msg)
+    return float(level)
 
 
 def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Array, Array]:

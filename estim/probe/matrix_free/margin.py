@@ -6,12 +6,12 @@ beyond the readings.
 """
 
 import math
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import is_one_number
 from estim.probe.matrix_free.shifts import length_along, read_shift
 from estim.probe.verdict.any_change import AnyChange, any_of_size, relative_size
 from estim.probe.verdict.margin import Margin
@@ -50,7 +50,7 @@ def _any_change(found: "ModelSensitivity", smallest: Any) -> AnyChange:
                 "without it no silence can be believed"
             )
             raise ValueError(msg)
-    if isinstance(smallest, Real):
+    if is_one_number(smallest):
         smallest = any_of_size(smallest)
     if not isinstance(smallest, AnyChange):
         msg = (

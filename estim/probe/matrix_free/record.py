@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import probability, real_number
 from estim.probe.matrix_free.rest import Rest
 from estim.probe.status import Status
 from estim.record import Record
@@ -139,7 +140,9 @@ class ModelSensitivity(Record):
         """(named groups,) the relative size from which random changes of a group are detected: see `by_group`."""
         from estim.probe.matrix_free.detectable import detectable_changes
 
-        return detectable_changes(self)
+        found = detectable_changes(self)
+        found.flags.writeable = False  # held, as the fields are
+        return found
 
     def rank(self, rtol: float = 1e-10) -> int:
         """Return how many singular values exceed `rtol` times the largest: a matter of threshold, not of proof.
@@ -158,7 +161,7 @@ class ModelSensitivity(Record):
         ValueError
             When `rtol` is outside [0, 1), or so small that values that were not looked for may exceed it.
         """
-        if not 0.0 <= rtol < 1.0:
+        if not 0.0 <= real_number(rtol, "rtol") < 1.0:
             msg = f"rtol must lie in [0, 1); got {rtol!r}"
             raise ValueError(msg)
         largest = float(self.singular_values[0])
@@ -215,7 +218,8 @@ class ModelSensitivity(Record):
         """
         from estim.probe.verdict.change import change_power
 
-        return change_power(self.shift(readings_shift), self.resolved, _probability(confidence_level))
+        level = probability(confidence_level, "confidence_level")
+        return change_power(self.shift(readings_shift), self.resolved, level)
 
     def minimum_detectable(
         self, readings_shift: npt.ArrayLike, *, power: float = 0.8, confidence_level: float = 0.95
@@ -243,8 +247,8 @@ class ModelSensitivity(Record):
         """
         from estim.probe.verdict.change import detectable_shift
 
-        shift = self.shift(readings_shift)
-        needed = detectable_shift(self.resolved, _probability(power), _probability(confidence_level))
+        wanted, level = probability(power, "power"), probability(confidence_level, "confidence_level")
+        shift, needed = self.shift(readings_shift), detectable_shift(self.resolved, wanted, level)
         return math.inf if shift == 0.0 else needed / shift
 
     def judge(
@@ -399,11 +403,3 @@ class ModelSensitivity(Record):
         from estim.probe.matrix_free.page import write_model_report
 
         write_model_report(self, path)
-
-
-def _probability(value: float) -> float:
-    number = float(value)
-    if not 0.0 < number < 1.0:
-        msg = f"probabilities must lie between 0 and 1; got {value!r}"
-        raise ValueError(msg)
-    return number

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.masks import unmasked
+from estim.probe.arguments import numbers
 from estim.probe.directions.noise import norms_of
 
 if TYPE_CHECKING:
@@ -24,10 +24,7 @@ def read_shift(found: "ModelSensitivity", values: Any, argument: str) -> Array:
     TypeError, ValueError
         When it is none: the message names the argument.
     """
-    array = np.asarray(unmasked(values))
-    if array.dtype.kind not in "biufc":
-        msg = f"{argument} must be numbers; got dtype {array.dtype}"
-        raise TypeError(msg)
+    array = numbers(values, argument)
     flat = array.ravel()
     flat = np.concatenate([flat.real, flat.imag]) if array.dtype.kind == "c" else flat.astype(np.float64)
     if len(found.left_out) and flat.size == found.readings + len(found.left_out):

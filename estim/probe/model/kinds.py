@@ -1,6 +1,7 @@
 """Models of libraries that are imported only when one of theirs is given: told apart without importing any."""
 
 import sys
+from numbers import Integral
 from typing import Any
 
 
@@ -37,8 +38,9 @@ def require_own_derivatives(jac: Any) -> None:
         raise ValueError(msg)
 
 
-def require_keep(keep: Any) -> None:
-    """Refuse what is no number of directions to keep; raises ValueError."""
-    if not isinstance(keep, int) or keep < 0:
+def require_keep(keep: Any) -> int:
+    """Return the number of directions to keep; refuse what is none with a ValueError."""
+    if isinstance(keep, bool) or not isinstance(keep, Integral) or keep < 0:
         msg = f"keep must be a whole number, at least 0; got {keep!r}"
         raise ValueError(msg)
+    return int(keep)

@@ -65,7 +65,7 @@ def judge_by_statistic(
     if statistic is None:
         msg = "threshold needs the statistic that it is for; got statistic=None"
         raise ValueError(msg)
-    check_power(power, confidence_level)
+    power, confidence_level = check_power(power, confidence_level)
     check_flag(absolute_sigma, "absolute_sigma")
     draw = generator(rng)
     chosen = read_statistic(found, statistic)

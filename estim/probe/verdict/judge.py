@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.blas import one_blas_thread
-from estim.probe.arguments import real_number
+from estim.probe.arguments import probability
 from estim.probe.verdict.any_change import size_notes
 from estim.probe.verdict.change import change_p_value, change_powers, critical_value
 from estim.probe.verdict.margin import Margin, margin_of
@@ -87,18 +87,13 @@ def judge(
     )
 
 
-def check_power(power: float, confidence_level: float) -> None:
-    """Refuse what is no probability, and a power that the test has without any change."""
-    for name, value in (("confidence_level", confidence_level), ("power", power)):
-        real_number(value, name)
-        if not 0.0 < value < 1.0:
-            msg = f"{name} must lie between 0 and 1; got {value!r}"
-            raise ValueError(msg)
-    if power <= 1.0 - confidence_level:
-        msg = (
-            f"power must exceed the false-alarm rate {1.0 - confidence_level:.6g} = 1 - confidence_level; got {power!r}"
-        )
+def check_power(power: Any, confidence_level: Any) -> tuple[float, float]:
+    """Return both as floats; refuse what is no probability, and a power that the test has without any change."""
+    level, wanted = probability(confidence_level, "confidence_level"), probability(power, "power")
+    if wanted <= 1.0 - level:
+        msg = f"power must exceed the false-alarm rate {1.0 - level:.6g} = 1 - confidence_level; got {power!r}"
         raise ValueError(msg)
+    return wanted, level
 
 
 def project(found: "Sensitivity", seen: Observation, in_noise: float) -> Projected:
@@ -157,6 +152,7 @@ def decide(
     -------
     Verdict
     """
+    power, confidence_level = check_power(power, confidence_level)
     alarm = 1.0 - confidence_level
     tests = (observed.degrees > 0) + (observed.residual_degrees > 0)
     # Sidak: exact for independent statistics; for F's with one variance estimate an upper bound (Kimball 1951,

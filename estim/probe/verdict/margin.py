@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.arguments import is_one_number
 from estim.probe.directions.noise import norms_of
 from estim.probe.labels import is_of
 from estim.probe.verdict.any_change import AnyChange, any_of_size, relative_size
@@ -90,7 +91,7 @@ def margin_of(found: "Sensitivity", smallest: Any, rng: np.random.Generator) -> 
             text = "any change of the record's smallest sizes, a parameter each"
             return _of_set(found, text, 1.0, 1.0 / found.smallest_change, None)
         smallest = float(found.smallest_change[0])
-    if isinstance(smallest, Real):
+    if is_one_number(smallest):
         smallest = any_of_size(smallest)
     if isinstance(smallest, AnyChange):
         norm = _norm(found, smallest)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.masks import unmasked
+from estim.probe.arguments import numbers
 from estim.probe.directions.noise import norms_of
 from estim.probe.order_of_inputs import labels_of, require_order, require_order_of_pair
 from estim.probe.verdict.planning import Repeats
@@ -110,15 +110,7 @@ def _side(found: "Sensitivity", values: Any) -> Side:
     require_order(
         labels_of(values, found.readings + len(found.left_out)), _names(found), "observed_shift", "the bank's inputs"
     )
-    try:
-        array = np.asarray(unmasked(values))
-    except ValueError as error:
-        msg = f"observed_shift must be numbers; got rows of different lengths: {values!r:.60}"
-        raise TypeError(msg) from error
-    if array.dtype.kind not in "biufc":
-        msg = f"observed_shift must be numbers; got dtype {array.dtype}"
-        raise TypeError(msg)
-    array = _of_those_left(found, array)
+    array = _of_those_left(found, numbers(values, "observed_shift"))
     if not np.isfinite(array).all():
         at = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
         msg = f"observed_shift must be finite; got {array[at]} at {at}: leave what was not read out of the bank"
