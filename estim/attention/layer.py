@@ -80,6 +80,10 @@ class Layer:
     def __hash__(self) -> int:
         return hash(tuple(tuple(as_fractions(getattr(self, name)).flat) for name in FACTORS))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies and pickles of arrays can be written to; the factors of a copied layer cannot either.
+        return type(self), (self.query, self.key, self.value)
+
     def __repr__(self) -> str:
         return f"Layer(width={self.width}, rank={self.rank}, output_width={self.output_width})"
 
@@ -100,8 +104,8 @@ class Layer:
 
     @cached_property
     def float64(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Query, key and value as float64 numbers, correctly rounded."""
-        return as_float(self.query), as_float(self.key), as_float(self.value)
+        """Query, key and value as float64 numbers, correctly rounded; read-only."""
+        return read_only(as_float(self.query)), read_only(as_float(self.key)), read_only(as_float(self.value))
 
     def factors_in(self, convert: Convert) -> tuple[Array, Array, Array]:
         """Query, key and value in the number system that `convert` leads to."""
@@ -111,6 +115,12 @@ class Layer:
         """Multiply query and key, exactly, by one number, read as their entries are."""
         factor = as_fractions(read_entries([scale], "scale", ndim=1))[0]
         return Layer(as_fractions(self.query) * factor, as_fractions(self.key) * factor, self.value)
+
+
+def read_only(array: Array) -> Array:
+    """Return an array that is held, and would take what holds it along if it were written to."""
+    array.flags.writeable = False
+    return array
 
 
 def check_layers(layers: Iterable[object]) -> tuple[Layer, ...]:

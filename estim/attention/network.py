@@ -20,6 +20,7 @@ from estim.attention.layer import (
     check_layers,
     flatten,
     parameter_count,
+    read_only,
     read_vector,
     with_vector,
 )
@@ -27,6 +28,7 @@ from estim.attention.mean_response import mean_response
 from estim.attention.named_normalizers import find_normalizer
 from estim.attention.normalizers import Normalizer
 from estim.recovery.response import MeanResponse
+from estim.streams import generator
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -76,6 +78,9 @@ class Network:
         object.__setattr__(self, "layers", check_layers(layers))
         object.__setattr__(self, "normalizer", find_normalizer(normalizer))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.layers, self.normalizer)
+
     def __repr__(self) -> str:
         widths = [self.width, *(layer.output_width for layer in self.layers)]
         ranks = [layer.rank for layer in self.layers]
@@ -93,8 +98,8 @@ class Network:
 
     @cached_property
     def parameters(self) -> NDArray[np.float64]:
-        """All factors as one float64 vector, (parameters,)."""
-        return flatten(self.layers, FACTORS)
+        """All factors as one float64 vector, (parameters,), read-only."""
+        return read_only(flatten(self.layers, FACTORS))
 
     def with_parameters(self, parameters: Any, *, factors: Sequence[str] = FACTORS) -> "Network":
         """Return the network whose chosen factors have the entries given.
@@ -397,4 +402,4 @@ class Network:
         >>> network.regauged(rng=1).canonical() == network.canonical()
         True
         """
-        return Network(gauge.regauged(self.layers, np.random.default_rng(rng)), self.normalizer)
+        return Network(gauge.regauged(self.layers, generator(rng)), self.normalizer)

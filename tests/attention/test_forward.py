@@ -217,3 +217,25 @@ def test_bad_networks_and_banks_are_refused_by_name():
         ValueError, match=r"`factors` must be one or more of query, key, value, each once; got \('q',\)"
     ):
         made.jacobian([[[1]]], factors=("q",))
+
+
+@pytest.mark.parametrize("entry", [0.5, "1/2"], ids=["float", "fraction"])
+def test_what_a_network_holds_cannot_be_written_to(entry):
+    made = Network([Layer([[entry]], [[entry]], [[entry]])] * 2)
+    made([[[0], [1]]])  # which keeps float64 factors
+    for one in (made, pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        held = [one.parameters, *(factor for layer in one.layers for factor in layer.float64)]
+        held += [getattr(layer, name) for layer in one.layers for name in ("query", "key", "value")]
+        for array in held:
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 9
+        with pytest.raises(ValueError, match="read-only"):
+            one.parameters.__iadd__(0.1)
+
+
+@pytest.mark.parametrize("rng", ["a", -1, 1.5])
+def test_a_gauge_is_drawn_from_a_generator_or_a_seed(rng):
+    with pytest.raises(
+        (TypeError, ValueError), match=r"^rng must be None, a nonnegative seed or a numpy.random.Generat"
+    ):
+        Network([Layer([[1]], [[1]], [[1]])]).regauged(rng=rng)
