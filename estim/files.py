@@ -1,13 +1,18 @@
 """Data of the command line: npy, npz, csv, parquet and json files; never pickles, which run code."""
 
+import csv
 import json
 import os
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+#: Of text files: spreadsheets write a mark in front, which else belonged to the first cell.
+_ENCODING = "utf-8-sig"
+#: What stands in a table, in small letters, for a number that is missing.
+_MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "null", "none"})
 #: Endings of a page.
 PAGES = (".html", ".htm")
 
@@ -20,7 +25,7 @@ def load_data(path: str, argument: str) -> Any:
     ModuleNotFoundError
         When parquet is asked for and pandas has no engine for it.
     ValueError
-        When the file does not exist, its ending is unknown, or it holds Python objects.
+        When the file does not exist or is not whole, its ending is unknown, or it holds Python objects.
     """
     file = Path(path)
     readers = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet, ".json": _json}
@@ -31,9 +36,12 @@ def load_data(path: str, argument: str) -> Any:
     if not file.is_file():
         msg = f"{argument} must be a file that exists; got {path!r}"
         raise ValueError(msg)
+    from zipfile import BadZipFile
+    from zlib import error as ZlibError  # noqa: N812 - an exception that zlib calls error
+
     try:
         return reader(file)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile, ZlibError) as error:  # the last three: files cut short
         msg = f"{argument} could not be read from {path!r}: {error}"
         raise ValueError(msg) from error
 
@@ -82,13 +90,14 @@ def check_page(path: Any, argument: str) -> None:
 
 
 def _npy(file: Path) -> Any:
-    return _plain(file)
+    with file.open("rb") as held:
+        return _plain(held)
 
 
-def _plain(file: Path) -> Any:
+def _plain(held: BinaryIO) -> Any:
     """Load arrays of numbers; what NumPy says of pickles would advise to load them all the same."""
     try:
-        return np.load(file, allow_pickle=False)
+        return np.load(held, allow_pickle=False)
     except ValueError as error:
         if "pickle" not in str(error).lower():
             raise
@@ -97,25 +106,37 @@ def _plain(file: Path) -> Any:
 
 
 def _npz(file: Path) -> Any:
-    loaded = _plain(file)
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    with file.open("rb") as held:  # which np.load leaves open where the archive is cut short
+        loaded = _plain(held)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded as archive:
+            arrays = {name: archive[name] for name in archive.files}
     return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
 
 def _csv(file: Path) -> Any:
-    """Return an array when the first line is numbers, else a DataFrame with that line as its columns."""
-    with file.open() as lines:
-        first = lines.readline()
-    try:
-        [float(cell) for cell in first.split(",")]
-    except ValueError:
-        import pandas as pd
+    """Return an array when the first line is numbers, else a DataFrame with that line as its columns.
 
-        return pd.read_csv(file)
-    return np.loadtxt(file, delimiter=",", ndmin=1)
+    A line of numbers of which some are missing is no header: it would be lost without a word. It is refused by NumPy.
+    """
+    with file.open(newline="", encoding=_ENCODING) as lines:
+        rows = (row for row in csv.reader(lines) if any(cell.strip() for cell in row))
+        first = [cell.strip().lower() for cell in next(rows, [])]
+    known = [cell for cell in first if cell not in _MISSING]
+    if known and all(map(_is_number, known)):
+        return np.loadtxt(file, delimiter=",", ndmin=1, quotechar='"', encoding=_ENCODING)
+    import pandas as pd
+
+    return pd.read_csv(file, encoding=_ENCODING)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _parquet(file: Path) -> Any:
@@ -129,4 +150,4 @@ def _parquet(file: Path) -> Any:
 
 
 def _json(file: Path) -> Any:
-    return json.loads(file.read_text())
+    return json.loads(file.read_text(encoding=_ENCODING))

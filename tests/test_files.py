@@ -55,3 +55,46 @@ def test_what_cannot_be_read_is_named(tmp_path, name, content, message):
         (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=message):
         load_data(str(tmp_path / name), "BANK")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbf1.5,2\n3,4\n",  # as spreadsheets write utf-8
+        b'"1.5","2"\n"3","4"\n',
+        b"\n1.5,2\n3,4\n",
+        b"1.5, 2\r\n3, 4\r\n",
+    ],
+    ids=["mark", "quotes", "blank line", "carriage returns"],
+)
+def test_a_first_row_of_numbers_is_not_lost_as_a_header(tmp_path, content):
+    (tmp_path / "t.csv").write_bytes(content)
+    np.testing.assert_array_equal(load_data(str(tmp_path / "t.csv"), "BANK"), [[1.5, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize("hole", ["", " ", "NA", "n/a", "null"])
+def test_a_first_row_with_a_hole_is_refused_and_not_taken_for_a_header(tmp_path, hole):
+    (tmp_path / "t.csv").write_text(f"1.0,{hole},3.0\n2.0,1.0,2.0\n")
+    with pytest.raises(ValueError, match=r"^BANK could not be read from .*could not convert string"):
+        load_data(str(tmp_path / "t.csv"), "BANK")
+
+
+def test_marks_in_front_are_no_part_of_names(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfu,v\n1,2\n")
+    (tmp_path / "p.json").write_bytes(b'\xef\xbb\xbf{"a": 1.0}')
+    assert list(load_data(str(tmp_path / "t.csv"), "BANK").columns) == ["u", "v"]
+    assert load_data(str(tmp_path / "p.json"), "BANK") == {"a": 1.0}
+
+
+@pytest.mark.parametrize("name", ["empty.npy", "empty.npz", "cut.npy", "cut.npz", "damaged.npz", "empty.csv"])
+def test_files_that_are_not_whole_are_named(tmp_path, name):
+    np.save(tmp_path / "cut.npy", np.arange(100.0))
+    for archive in ("cut.npz", "damaged.npz"):
+        np.savez_compressed(tmp_path / archive, t=np.arange(1000.0))
+    whole = (tmp_path / name).read_bytes() if "empty" not in name else b""
+    half = whole[: len(whole) // 2]
+    (tmp_path / name).write_bytes(half if "cut" in name else whole[:60] + b"x" * 30 + whole[90:])
+    if "empty" in name:
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ValueError, match=rf"^BANK could not be read from '.*{name}': "):
+        load_data(str(tmp_path / name), "BANK")
