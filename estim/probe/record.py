@@ -234,8 +234,9 @@ class Sensitivity(Questions, Views, Record):
         Parameters
         ----------
         jacobian : array_like, shape (readings, parameters)
-            Floats are taken as known to rounding, ``eps |J|``. An object array of integers, ``Fraction`` or decimal
-            strings is exact: then what has no effect is proven NULL. The columns of a DataFrame name the parameters.
+            Floats are taken as known to rounding, ``eps |J|`` with the eps of their type: of float64 numbers that were
+            computed in float32, say so by `jac_error`. An object array of integers, ``Fraction`` or decimal strings is
+            exact: then what has no effect is proven NULL. The columns of a DataFrame name the parameters.
         sigma, repeats, repeat_correlation, smallest_change, names, groups, inputs, rtol, atol, digits, nan_policy
             As for `estim.sensitivity`.
         jac_error : array_like, shape (readings, parameters) or broadcast to it, optional

@@ -4,6 +4,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import estim
@@ -107,3 +108,61 @@ def test_directions_to_keep_are_counted(keep):
 
 def test_none_to_keep_is_none_of_any_kind():
     assert estim.sensitivity(decay, TIMES, 0.125, params=PARAMS, keep=np.int64(0)) == FOUND
+
+
+def dependent(kind):
+    """Return a Jacobian whose third column is the sum of the others, but for its rounding in that type."""
+    x, y = np.random.default_rng(0).normal(size=(2, 50)).astype(kind)
+    return np.stack([x, y, x + y], axis=1)
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", ">f4"])
+def test_a_jacobian_in_short_floats_is_known_to_their_rounding(kind):
+    jacobian = dependent(kind)
+    found = estim.Sensitivity.from_jacobian(jacobian, 1.0)
+    assert [str(status) for status in found.status] == ["seen", "seen", "unresolved"]
+    assert "short floats" in found.notes[0]
+    # As numbers they are independent, and whoever says that they are exact gets that.
+    exact = estim.Sensitivity.from_jacobian(jacobian, 1.0, jac_error=0.0)
+    assert exact.resolved == estim.Sensitivity.from_jacobian(jacobian.astype(float), 1.0).resolved == 3
+    masked = estim.Sensitivity.from_jacobian(np.ma.array(jacobian), 1.0)
+    assert masked.status == found.status
+
+
+def test_columns_of_short_floats_are_known_to_their_rounding():
+    frame = pd.DataFrame(dependent("f4"), columns=["a", "b", "c"])
+    assert estim.Sensitivity.from_jacobian(frame, 1.0).resolved == 2
+    assert estim.Sensitivity.from_jacobian(frame.astype({"a": float}), 1.0).resolved == 2
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_tensors_of_short_floats_are_known_to_their_rounding(kind):
+    torch = pytest.importorskip("torch")
+    jacobian = torch.tensor(dependent("f8")).to(getattr(torch, kind))
+    assert estim.Sensitivity.from_jacobian(jacobian, 1.0).resolved == 2
+    exact = jacobian.double().numpy()
+    found = estim.sensitivity(lambda p, x: exact @ p, range(50), 1.0, params=np.ones(3), jac=lambda p, x: jacobian)
+    assert found.resolved == 2
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("nested", [list, tuple, dict])
+def test_derivatives_nested_like_params_of_unlike_shapes(kind, nested):
+    def made(one, two):
+        return {"a": one, "b": {"c": two}} if nested is dict else nested([one, two])
+
+    def model(p, x):
+        one, two = (p["a"], p["b"]["c"]) if nested is dict else p
+        return one[0] * x + two[0] + two[1] * x**2
+
+    def jac(_, x):
+        return made(x[:, None].astype(kind), np.stack([np.ones_like(x), x**2], axis=1).astype(kind))
+
+    params = made(np.array([1.0]), np.array([1.0, 2.0]))
+    found = estim.sensitivity(model, np.linspace(0.1, 1.0, 5), 0.1, params=params, jac=jac)
+    assert found.resolved == 3
+    assert (found.resolution > 1e-8) is (kind is np.float32)
+
+
+def test_a_list_of_short_floats_is_known_to_their_rounding():
+    assert estim.Sensitivity.from_jacobian([list(row) for row in dependent("f4")], 1.0).resolved == 2

@@ -1,12 +1,13 @@
 """Jacobians that come with a model: read, checked against the model, and told exact or not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Rational
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from estim.masks import unmasked
 from estim.probe.derivatives.differentiate import along, scales_of
 from estim.probe.derivatives.rounding import EPS, generic_signs
 from estim.probe.model.calls import First
@@ -21,6 +22,8 @@ _SURE = 4.0
 _MARGIN = 3.0
 #: Units in the last place up to which a disagreement is rounding.
 _ROUNDING = 64.0
+#: Rounding of short floats, as NumPy's ``finfo`` has it; bfloat16 is of torch and JAX.
+_SHORT = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "complex64": 2.0**-23}
 #: Rows at a time.
 _BLOCK = 256
 #: Entries at a time.
@@ -96,12 +99,11 @@ def short_floats(jacobian: Any) -> float:
 
     Entries with few digits, as of whole numbers or of halves, tell nothing: zero.
     """
-    parts = list(jacobian.values()) if isinstance(jacobian, Mapping) else [jacobian]
-    kinds = [getattr(part, "dtype", None) for part in parts]
-    short = [float(np.finfo(kind).eps) for kind in kinds if kind in (np.float16, np.float32, np.complex64)]
+    parts = list(_parts(jacobian))
+    short = max(map(rounding_of, parts), default=0.0)
     if short:
-        return max(short)
-    arrays = [np.asarray(part) for part in parts if not isinstance(part, Mapping)]
+        return short
+    arrays = [np.asarray(unmasked(part)) for part in parts]
     if not arrays or any(array.dtype != np.float64 or not array.size for array in arrays):
         return 0.0
     blocks = [block for array in arrays for block in np.array_split(array.reshape(-1), -(-array.size // _ENTRIES))]
@@ -110,6 +112,30 @@ def short_floats(jacobian: Any) -> float:
         if not held or all((block * 2.0**12 == np.round(block * 2.0**12)).all() for block in blocks):
             return 0.0
     return float(np.finfo(np.float32).eps)
+
+
+def _parts(jacobian: Any) -> Iterator[Any]:
+    """Yield the matrices of a Jacobian that is nested like parameters, or the one that it is."""
+    if isinstance(jacobian, Mapping):
+        jacobian = list(jacobian.values())
+    elif not (isinstance(jacobian, list | tuple) and any(isinstance(part, np.ndarray | Mapping) for part in jacobian)):
+        yield jacobian
+        return
+    for part in jacobian:
+        yield from _parts(part)
+
+
+def rounding_of(array: Any) -> float:
+    """Return the relative rounding of numbers whose type says that they are short floats, of any library; else zero."""
+    if isinstance(array, list | tuple):
+        array = np.asarray(unmasked(array))
+    kinds = list(array.dtypes) if hasattr(array, "columns") else [getattr(array, "dtype", None)]
+    return max((_SHORT.get(getattr(kind, "name", str(kind)).rpartition(".")[2], 0.0) for kind in kinds), default=0.0)
+
+
+def short_note(relative: float) -> str:
+    """Say what the error of a Jacobian in short floats is taken to be."""
+    return f"the Jacobian is in short floats: its error is taken to be {relative:.1g} of its entries"
 
 
 def require_nan_policy(nan_policy: Any) -> None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from estim.masks import unmasked
 from estim.probe.arguments import numbers_of_inputs, reals, words
 from estim.probe.labels import in_order
+from estim.probe.model.given import rounding_of, short_note
 from estim.probe.model.probed import Probed
 
 Array = npt.NDArray[np.float64]
@@ -30,16 +31,7 @@ def probe_matrix(
     """Check the matrix and what goes with it; parameters and errors as for `Sensitivity.from_jacobian`."""
     values, exact = _read(jacobian)
     readings, count = values.shape
-    if jac_error is None:
-        error = None
-    else:
-        error = _errors(jac_error, values.shape)
-        if not (error >= 0.0).all():
-            msg = "jac_error must not be negative or NaN"
-            raise ValueError(msg)
-    if error is not None and exact is not None:
-        msg = "jac_error is for floats; exact entries have none"
-        raise ValueError(msg)
+    error, notes = _error(values, exact, jac_error, jacobian)
     owner = np.arange(readings) if inputs is None else numbers_of_inputs(inputs, readings)
     kept = _kept(values, nan_policy)
     named = _named(jacobian, count) if names is None else words(names, count, "names")
@@ -51,7 +43,7 @@ def probe_matrix(
     point = np.full(count, np.nan) if parameters is None else _parameters(parameters, count)
     groups = groups if isinstance(groups, Mapping) else in_order(groups, named, "groups")
     dropped = readings - int(np.count_nonzero(kept))
-    notes = (f"{dropped} readings that are NaN were left out.",) if dropped else ()
+    notes += (f"{dropped} readings that are NaN were left out.",) if dropped else ()
     whole = bool(kept.all())
     return Probed(
         readings=np.full(int(kept.sum()), np.nan), jacobian=values if whole else values[kept],
@@ -68,6 +60,23 @@ def _named(jacobian: Any, count: int) -> tuple[str, ...]:
     if labels is not None and type(labels).__name__ != "RangeIndex":
         return tuple(str(label) for label in labels)
     return tuple(f"theta[{j}]" for j in range(count))
+
+
+def _error(
+    values: Array, exact: npt.NDArray[np.object_] | None, jac_error: npt.ArrayLike | None, jacobian: Any
+) -> tuple[Array | None, tuple[str, ...]]:
+    """Return the error of the entries, None for their rounding in float64, and what to say of it."""
+    if jac_error is None:
+        short = rounding_of(jacobian) if exact is None else 0.0
+        return (short * np.abs(values), (short_note(short),)) if short else (None, ())
+    if exact is not None:
+        msg = "jac_error is for floats; exact entries have none"
+        raise ValueError(msg)
+    error = _errors(jac_error, values.shape)
+    if not (error >= 0.0).all():
+        msg = "jac_error must not be negative or NaN"
+        raise ValueError(msg)
+    return error, ()
 
 
 def _errors(jac_error: npt.ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -19,6 +19,7 @@ from estim.probe.model.given import (
     read_jacobian,
     require_nan_policy,
     short_floats,
+    short_note,
 )
 from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_own_derivatives
 from estim.probe.model.missing import missing_key
@@ -267,7 +268,7 @@ def _with_error(jacobian: Array, relative: float, how: str, notes: tuple[str, ..
     if not relative:
         return Derivative(jacobian, None, how, notes)
     if not notes:
-        notes = (f"the Jacobian is in short floats: its error is taken to be {relative:.1g} of its entries",)
+        notes = (short_note(relative),)
     return Derivative(jacobian, relative * np.abs(jacobian), how, notes)
 
 
