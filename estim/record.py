@@ -12,6 +12,8 @@ from typing import Any, Self, cast, get_origin
 
 import numpy as np
 
+_CALLED: dict[Any, str] = {int: "a whole number", bool: "true or false", str: "text"}
+
 
 class Record:
     """Base of frozen dataclasses whose fields are numbers, strings, arrays, tuples of them, and records.
@@ -54,13 +56,15 @@ class Record:
         Raises
         ------
         TypeError, ValueError
-            When `fields` is no dict, or a field is missing or unknown: the message names it.
+            When `fields` is no dict, or a field is missing, unknown or not of its kind: the message names it.
         """
         if not isinstance(fields, dict):
             msg = f"{cls.__name__} must come from a dict of its fields; got {type(fields).__name__}"
             raise TypeError(msg)
         known = cls._fields()
-        missing = [name for name in known if name not in fields]
+        # What a later version has added has a default, so that records of an earlier one are still read.
+        needed = [field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING]  # type: ignore[arg-type]
+        missing = [name for name in needed if name not in fields]
         unknown = [str(name) for name in fields if name not in known]
         if missing or unknown:
             said = [
@@ -70,7 +74,7 @@ class Record:
             ]
             msg = f"{cls.__name__} {' and '.join(said)}"
             raise ValueError(msg)
-        return cls(**{name: _restored(value, known[name]) for name, value in fields.items()})
+        return cls(**{name: _read(cls, name, value, known[name]) for name, value in fields.items()})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -142,13 +146,28 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else str(float(value))
-    return value
+    return value.item() if isinstance(value, np.integer | np.bool_) else value
+
+
+def _read(record: type[Record], name: str, value: Any, kind: Any) -> Any:
+    """Read one field, and name it where it is not of its kind."""
+    try:
+        return _restored(value, kind)
+    except (TypeError, ValueError) as error:
+        msg = f"{record.__name__}: {name} cannot be read from {value!r:.60}: {error}"
+        raise ValueError(msg) from error
 
 
 def _restored(value: Any, kind: Any) -> Any:
     """Turn lists into arrays or tuples, and strings for infinities and NaN into floats, by the field's annotation."""
     if kind is float:
         return float(value)
+    if kind in (int, bool, str) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        msg = f"it must be {_CALLED[kind]}"
+        raise TypeError(msg)
+    if get_origin(kind) is tuple and not isinstance(value, list | tuple):
+        msg = "it must be a list"
+        raise TypeError(msg)
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Record):
         return kind.from_dict(value)
     if isinstance(value, dict) and set(value) == {"shape"}:
@@ -165,6 +184,9 @@ def _restored(value: Any, kind: Any) -> Any:
 def _array(value: list[Any], dtype: Any) -> Any:
     """Make an array of any depth; strings stand for infinities and NaN."""
     nested = np.array(value, dtype=object)
+    if dtype is np.int64 and not all(float(entry).is_integer() for entry in nested.flat):
+        msg = "its entries must be whole numbers"
+        raise ValueError(msg)
     return np.array([dtype(entry) for entry in nested.flat], dtype=dtype).reshape(nested.shape)
 
 

@@ -138,6 +138,39 @@ def test_a_missing_or_unknown_field_is_named():
         estim.Recovery.from_dict(fields)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("theta", "a"),
+        ("theta", None),
+        ("sigma", [1.0, "a"]),
+        ("sigma", [[1.0], [1.0, 2.0]]),
+        ("trials", 2.5),
+        ("trials", "2"),
+        ("trials", True),
+        ("method", 3),
+        ("notes", "one"),
+        ("notes", None),
+    ],
+)
+def test_a_field_that_is_not_of_its_kind_is_named(name, value):
+    with pytest.raises(ValueError, match=rf"^Recovery: {name} cannot be read from "):
+        estim.Recovery.from_dict({**exact_at_the_lower_end().to_dict(), name: value})
+
+
+def test_whole_numbers_are_not_cut_off():
+    found = estim.Sensitivity.from_jacobian(np.eye(2), 1.0).to_dict()
+    with pytest.raises(ValueError, match=r"^Sensitivity: inputs cannot be read from \[0\.5, 1\]: its entries must be"):
+        estim.Sensitivity.from_dict({**found, "inputs": [0.5, 1]})
+
+
+def test_a_record_written_before_a_field_was_added_is_read():
+    found = estim.Sensitivity.from_jacobian(np.eye(2), 1.0)
+    fields = found.to_dict()
+    del fields["input_names"]
+    assert estim.Sensitivity.from_dict(fields) == found
+
+
 def test_text_that_is_no_json_is_a_value_error():
     with pytest.raises(ValueError, match="Expecting"):
         estim.Recovery.from_json("{")

@@ -33,11 +33,16 @@ def of_one_function(make: Callable[P, R]) -> Callable[P, R]:
 
 
 def real_number(value: float, argument: str) -> float:
-    """Return a float, or raise a TypeError naming the argument."""
+    """Return a float, or raise an error naming the argument; neither text nor True is a number."""
+    msg = f"{argument} must be a real number; got {value!r:.60}"
+    if isinstance(value, str | bytes | bool | np.bool_):
+        raise TypeError(msg)
     try:
         return float(unmasked(value))
-    except (TypeError, ValueError, OverflowError) as error:
-        msg = f"{argument} must be a real number; got {value!r:.60}"
+    except OverflowError as error:
+        msg = f"{argument} must lie within float64, which ends at 1.8e308; got {value!r:.60}"
+        raise ValueError(msg) from error
+    except (TypeError, ValueError) as error:
         raise TypeError(msg) from error
 
 

@@ -203,7 +203,7 @@ class MeanResponse:
         return value
 
     def _finish(self, derivative: Callable[..., Any] | None, name: str | None, magnitude: float) -> None:
-        self.name = name
+        self.name = None if name is None else str(name)
         self._grid: Monotone = check_monotone(self._raw_excess, self.lower, self.upper, magnitude)
         #: Absolute rounding of the excess in the units of the readings: eps |m(lower)| for a plain function (or eps
         #: times the terms that cancel there), 0 for an exact excess. Its relative rounding comes on top.

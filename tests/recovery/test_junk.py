@@ -70,3 +70,19 @@ def test_real_numbers_of_any_kind_are_taken(number):
     assert estim.confidence_interval(CURVE, number("0.5"), number("0.25")).low == pytest.approx(
         estim.confidence_interval(CURVE, 0.5, 0.25).low
     )
+
+
+@pytest.mark.parametrize("value", ["0.5", True, b"1", np.True_])
+@pytest.mark.parametrize("argument", ["lower", "upper", "baseline"])
+def test_neither_text_nor_true_is_a_number(argument, value):
+    make = estim.MeanResponse.from_excess if argument == "baseline" else estim.MeanResponse
+    with pytest.raises(TypeError, match=rf"^{argument} must be a real number; got "):
+        make(lambda t: t, **{argument: value})
+
+
+@pytest.mark.parametrize("argument", ["lower", "upper", "theta", "sigma"])
+def test_a_number_beyond_float64_is_said_to_be_so(argument):
+    beyond = {argument: 10**400}
+    domain = {name: value for name, value in beyond.items() if name in ("lower", "upper")}
+    with pytest.raises(ValueError, match=rf"^{argument} must lie within float64, which ends at 1\.8e308; got 1000"):
+        estim.recover(estim.MeanResponse(lambda t: t, **domain), beyond.get("theta", 1.0), beyond.get("sigma", 1.0))
