@@ -18,26 +18,40 @@ RESULTS = Path("results")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Analyse the studies named, or write the score card of all."""
+    """Analyse the studies named, or write the score card of all; return 0, 1 where a study is missing or outdated."""
     options = _options(arguments)
     names = list(dict.fromkeys(options.studies)) or list(STUDIES)
     sources = {name: options.results / f"{name}.json" for name in names}
     studies = {name: study for name, source in sources.items() if (study := _study(name, source)) is not None}
     lacking = [name for name in names if name not in studies]
+    out = "" if options.results == RESULTS else f" --out {shlex.quote(str(options.results))}"
     if lacking:
         missing = ", ".join(str(sources[name]) for name in lacking)
-        out = "" if options.results == RESULTS else f" --out {shlex.quote(str(options.results))}"
         print(f"analysis: no study in {missing}; run first: python -m sims {' '.join(lacking)}{out}", file=sys.stderr)
         return 1
+    try:
+        _analyse(studies, options)
+    except (KeyError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}"
+        print(
+            f"analysis: a study in {options.results} cannot be read, as if another version had written it ({said}); "
+            f"run again: python -m sims {' '.join(names)}{out}",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+def _analyse(studies: dict[str, Any], options: argparse.Namespace) -> None:
     if not options.studies:
-        return _score(studies, options.results / "scorecard.html")
+        _score(studies, options.results / "scorecard.html")
+        return
     for name, study in studies.items():
         module = import_module(f"analysis.{STUDIES[name]}")
         print(module.table(study))
-        picture = sources[name].with_suffix(".png")
+        picture = options.results / f"{name}.png"
         module.draw(study).savefig(picture, dpi=150)
         print(f"wrote {picture}", file=sys.stderr)
-    return 0
 
 
 def _study(name: str, source: Path) -> dict[str, Any] | None:
@@ -50,13 +64,12 @@ def _study(name: str, source: Path) -> dict[str, Any] | None:
     return study if whole else None
 
 
-def _score(studies: dict[str, Any], page: Path) -> int:
+def _score(studies: dict[str, Any], page: Path) -> None:
     from analysis import scorecard
 
     print(scorecard.table(studies))
     scorecard.write_page(studies, page)
     print(f"wrote {page}", file=sys.stderr)
-    return 0
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.studies or STUDIES:
+    for name in dict.fromkeys(options.studies or STUDIES):
         run = import_module(f"sims.{STUDIES[name]}").run
         accepted = inspect.signature(run).parameters
         options_set = {key: getattr(options, key) for key in ("rng", "trials", "workers")}

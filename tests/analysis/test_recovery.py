@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from analysis.__main__ import main as analyse
@@ -33,6 +35,22 @@ def test_a_file_that_is_no_whole_study_says_how_to_make_it(content, tmp_path, ca
     (tmp_path / "recovery.json").write_text(content)
     assert analyse(["recovery", "--results", str(tmp_path)]) == 1
     assert f"no study in {tmp_path / 'recovery.json'}; run first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("gone", [("monte_carlo", "numerical_error"), ("exact_curve",)])
+def test_a_study_of_another_version_says_how_to_make_it_anew(results, gone, tmp_path, capsys):
+    study = json.loads((results / "recovery.json").read_text())
+    *path, last = gone
+    part = study
+    for name in path:
+        part = part[name]
+    del part[last]
+    (tmp_path / "recovery.json").write_text(json.dumps(study))
+    assert analyse(["recovery", "--results", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"analysis: a study in {tmp_path} cannot be read, as if another version had written it (")
+    assert last in said
+    assert said.endswith(f"run again: python -m sims recovery --out {tmp_path}\n")
 
 
 def test_all_that_is_missing_is_said_at_once(results, capsys):
