@@ -89,7 +89,7 @@ def response_along(
     >>> round(float(along.slope(0.0)), 6), round(float(along.excess(2.0)), 6)
     (0.953531, 0.612257)
     """
-    require_order_of_bank(sigma, bank)
+    require_order_of_bank(sigma, bank, model)
     found, calls = start(model, bank, params, names)
     unit = _step(direction, found.names, "direction")
     unit = unit / np.linalg.norm(unit)
@@ -164,7 +164,7 @@ def linearity(
     >>> round(found.predicted, 6), round(found.actual, 6), round(found.ratio, 6)
     (50.0, 62.5, 1.25)
     """
-    require_order_of_bank(sigma, bank)
+    require_order_of_bank(sigma, bank, model)
     found, calls = start(model, bank, params, names)
     change = _step(delta, found.names, "delta")
     noise = noisy(sigma, found.total)

@@ -108,7 +108,11 @@ def words(given: Any, count: int, argument: str) -> tuple[str, ...]:
         raise TypeError(msg)
     if len(given) != count:
         raise ValueError(msg)
-    return tuple(str(word) for word in given)
+    found = tuple(str(word) for word in given)
+    if "" in found:
+        msg = f"{argument} must not be empty words; got one at place {found.index('')}"
+        raise ValueError(msg)
+    return found
 
 
 def numbers_of_inputs(inputs: Any, readings: int) -> NDArray[np.int64]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 
 def by_name(values: Any, names: Sequence[str], argument: str) -> Any:
     """Return a pandas Series whose labels are words, or one of them a name, as a mapping; anything else as it is.
@@ -10,12 +12,13 @@ def by_name(values: Any, names: Sequence[str], argument: str) -> Any:
     Raises
     ------
     ValueError
-        When a label stands twice.
+        When a label stands twice, or labels are the parameters' places in another order.
     """
     if not _is_series(values):
         return values
     labels = [str(label) for label in values.index]
     if not (all(isinstance(label, str) for label in values.index) or set(labels) & set(names)):
+        require_places(values.index, argument, "the parameters")
         return values
     twice = _twice(labels)
     if twice is not None:
@@ -41,6 +44,23 @@ def in_order(values: Any, names: Sequence[str], argument: str) -> Any:
         raise ValueError(msg)
     found = {str(name): value for name, value in values.items()}
     return [found[name] for name in names]
+
+
+def require_places(axis: Any, argument: str, others: str) -> None:
+    """Refuse labels that are the places 0, 1, 2, ... in another order, as `sort_values` of pandas leaves them.
+
+    Whether the labels count there or the order is not known: pandas goes by the one, NumPy by the other.
+    """
+    labels = np.asarray(axis)
+    places = np.arange(len(labels))
+    if labels.dtype.kind not in "iu" or (labels == places).all() or (np.sort(labels) != places).any():
+        return
+    first = ", ".join(map(str, labels[:3])) + (", ..." if len(labels) > 3 else "")
+    msg = (
+        f"{argument} must have the order of {others}; got the labels {first}: places in another order. Put it into "
+        "that order with pandas' .sort_index(), or take the labels off with .to_numpy()"
+    )
+    raise ValueError(msg)
 
 
 def is_of(name: str, group: str) -> bool:

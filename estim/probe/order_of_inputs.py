@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from estim.probe.labels import require_places
 from estim.probe.model.names_of_inputs import names_of_inputs
 
 _REMEDY = "put it into that order with pandas' .loc, or take the labels off with .to_numpy()"
@@ -35,24 +36,29 @@ def require_order(labels: Sequence[Any], names: Sequence[str], argument: str, ot
     ------
     ValueError
         When the labels of an axis, or of a level of it, are the names in another order, or words of which only some are
-        names; unless those of another axis are the names as they are.
+        names, or places in another order; unless those of another axis are the names as they are.
     """
     found = [(*_beside(form, names), words) for axis in labels for form, words in _forms(axis)] if names else []
     if not any(form == named for form, named, _ in found):
         for form, named, words in found:
             _refuse(form, named, words, argument, others)
+        for axis in labels:
+            require_places(axis, argument, others)
 
 
-def require_order_of_bank(sigma: Any, bank: Any) -> None:
-    """Refuse noise that names the inputs of a bank in another order than the bank does."""
+def require_order_of_bank(sigma: Any, bank: Any, model: Any = None) -> None:
+    """Refuse noise that names the inputs of a bank, or of the model's own data, in another order than these do."""
     labels = labels_of(sigma)
-    # Places without names are not the doses 2, 0, 1, though they look like these in another order.
-    if not labels or (not labels_of(bank) and all(type(axis).__name__ == "RangeIndex" for axis in labels)):
+    if not labels:
         return
+    own = getattr(getattr(getattr(model, "model", None), "data", None), "row_labels", None) if bank is None else None
+    named = own is not None or bool(labels_of(bank))
+    if not named and all(type(axis).__name__ == "RangeIndex" and axis.step == 1 for axis in labels):
+        return  # places without names are not the doses 2, 0, 1, though they look like these in another order
     try:
-        names = names_of_inputs(bank, len(bank))
+        names = names_of_inputs(bank, len(bank)) if own is None else [str(label) for label in own]
     except TypeError:  # a bank of no length: one number, or batches
-        return
+        names = []
     require_order(labels, names, "sigma", "the bank's inputs")
 
 

@@ -67,7 +67,8 @@ def sensitivity(
         own data. For a torch module a tensor, a dict of tensors (as of a tokenizer), a tuple of them, a list of
         words with `readings`, a DataLoader, or `Batches`; their first axis is the inputs.
     sigma : float, array_like of shape (readings,) or (readings, readings), or scipy.stats.Covariance
-        Noise of the readings: one standard deviation, one for each reading (zero is legal), or a covariance.
+        Noise of the readings: one standard deviation, one for each reading (zero is legal), or a covariance. Readings
+        of shape (inputs, outputs) are taken flat, and so is their noise: ``numpy.ravel(sigma)``.
     params : array_like, or nested dict and list of them
         Where to linearise, for a callable. Names come from the keys. A pytree with arrays of JAX makes the callable one
         of JAX, which differentiates it: ``model(params, bank)`` in jax.numpy; leaves not of floating point are held.
@@ -154,7 +155,7 @@ def sensitivity(
     check_progress(progress)
     require_nan_policy(nan_policy)
     require_keep(keep)
-    require_order_of_bank(sigma, bank)
+    require_order_of_bank(sigma, bank, model)
     bank = same_batches(bank)
     if is_torch_module(model):
         from estim.probe.torch.asked import Asked

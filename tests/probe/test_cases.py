@@ -234,6 +234,23 @@ class TestPlumbing:
         with pytest.raises(ValueError, match=r"parameters must be finite, or left out .*; got (nan|inf) at 1"):
             estim.Sensitivity.from_jacobian(np.eye(2), 1.0, parameters=[1.0, value])
 
+    @pytest.mark.parametrize("shape", [(3, 2), (2, 3), (1, 6), (6, 1), (3, 2, 1)])
+    def test_noise_in_the_shape_of_the_readings_is_flattened_by_the_user(self, shape):
+        # (inputs, outputs) may be equal numbers: whether it is then the covariance of the outputs is not for us to say.
+        def model(p, x):
+            return np.outer(x, p)
+
+        sigma, bank = np.arange(1.0, 7.0).reshape(shape), np.array([1.0, 2.0, 3.0])
+        with pytest.raises(ValueError, match=r": one standard deviation for each reading has one axis, numpy.ravel\("):
+            estim.sensitivity(model, bank, sigma, params=[1.0, 2.0])
+        found = estim.sensitivity(model, bank, np.ravel(sigma), params=[1.0, 2.0])
+        alone = 1.0 / np.sqrt([np.square([1 / 1, 2 / 3, 3 / 5]).sum(), np.square([1 / 2, 2 / 4, 3 / 6]).sum()])
+        np.testing.assert_allclose(found.standard_errors, alone, rtol=1e-12)
+
+    def test_a_covariance_of_another_shape_is_no_list(self):
+        with pytest.raises(ValueError, match=r"must have shape \(6, 6\); got \(3, 3\)$"):
+            estim.Sensitivity.from_jacobian(np.ones((6, 1)), np.eye(3))
+
     def test_sigma_is_required(self):
         with pytest.raises(TypeError, match="sigma"):
             estim.sensitivity(lambda p, x: p, None, params=[1.0])

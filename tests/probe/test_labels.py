@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.regression.linear_model import OLS
 
 import estim
 
@@ -151,6 +152,45 @@ def test_labels_of_which_some_only_are_names_are_refused():
     assert estim.sensitivity(model, BANK, sensors, params=PARAMS).names == FOUND.names
     with pytest.raises(ValueError, match="functional names '1', which is no parameter"):
         FOUND.floor(pd.Series([1.0, 2.0], index=["a", 1]))
+
+
+PLACES = "must have the order of {}; got the labels 1, 0, 2, ...: places in another order. Put it"
+
+
+def test_places_in_another_order_are_refused():
+    # As sort_values leaves them: pandas goes by the labels, NumPy by the order.
+    sigma = pd.Series([0.2, 0.1, 0.3, 0.4, 0.5]).sort_values()
+    said = PLACES.format("the bank's inputs")
+    for bank in (T, BANK.to_numpy(), pd.DataFrame({"t": T}), BANK):
+        with pytest.raises(ValueError, match=f"sigma {said}"):
+            estim.sensitivity(model, bank, sigma, params=PARAMS)
+    frame = pd.DataFrame({"t": T})
+    by_order = estim.sensitivity(model, T, sigma.to_numpy(), params=PARAMS)
+    assert estim.sensitivity(model, frame.loc[sigma.index], sigma.to_numpy(), params=PARAMS) != by_order
+    same = estim.sensitivity(model, frame.loc[sigma.index], sigma, params=PARAMS)  # the bank has these labels, too
+    assert same.input_names == ("1", "0", "2", "3", "4")
+    kept = pd.Series(sigma.to_numpy(), index=[3, 4, 6, 8, 9])  # no places, but what a filter left
+    assert estim.sensitivity(model, T, kept, params=PARAMS) == by_order
+    found = estim.Sensitivity.from_jacobian(np.eye(5), 0.1)
+    with pytest.raises(ValueError, match=f"observed_shift {said}"):
+        found.judge(sigma, smallest_change=1.0)
+    with pytest.raises(ValueError, match=f"observed_shift {said}"):
+        found.judge((np.zeros(5), sigma), smallest_change=1.0)
+    reversed_places = pd.Series(np.ones(5))[::-1]
+    with pytest.raises(ValueError, match=r"^sigma must have the order of the bank's inputs; got the labels 4, 3, 2"):
+        estim.sensitivity(model, T, reversed_places, params=PARAMS)
+    with pytest.raises(ValueError, match=f"functional {PLACES.format('the parameters')}"):
+        found.floor(sigma)
+
+
+def test_noise_goes_by_the_labels_of_fitted_data():
+    table = pd.DataFrame({"x": [3.0, 1.0, 2.0], "y": [1.0, 2.0, 4.0], "sd": [0.1, 0.2, 0.3]}).sort_values("x")
+    fit = OLS(table["y"], table[["x"]]).fit()
+    assert estim.sensitivity(fit, None, table["sd"]) == estim.sensitivity(fit, None, [0.2, 0.3, 0.1])
+    with pytest.raises(
+        ValueError, match="sigma must have the order of the bank's inputs; place 0 is '0' there, and '1'"
+    ):
+        estim.sensitivity(fit, None, table["sd"].sort_index())
 
 
 def test_numbers_of_a_bank_are_its_names():

@@ -170,7 +170,7 @@ def _independent(sd: Array, readings: int, gain: float) -> Whitening:
         raise ValueError(msg)
     if sd.ndim > 2 or (sd.ndim == 1 and sd.shape != (readings,)):
         msg = f"sigma must be a number or have one entry for each of the {readings} readings; got shape {sd.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"{msg}{_flat(sd, readings)}")
     if (sd < 0.0).any():
         i = int(np.argmax(sd < 0.0))
         msg = f"sigma must not be negative; got {sd[i]} for reading {i}"
@@ -181,6 +181,11 @@ def _independent(sd: Array, readings: int, gain: float) -> Whitening:
     scale = np.zeros(readings)
     scale[noisy] = gain / every[noisy]
     return Whitening(scale, None, np.flatnonzero(~noisy))
+
+
+def _flat(sigma: Array, readings: int) -> str:
+    many = sigma.ndim > 1 and sigma.size == readings
+    return ": one standard deviation for each reading has one axis, numpy.ravel(sigma)" if many else ""
 
 
 def _require_squares(sd: Array) -> None:
@@ -194,8 +199,9 @@ def _require_squares(sd: Array) -> None:
 
 def _correlated(covariance: Array, readings: int, gain: float) -> Whitening:
     if covariance.shape != (readings, readings):
-        msg = f"sigma, a covariance, must have shape ({readings}, {readings}); got {covariance.shape}"
-        raise ValueError(msg)
+        # Not read as one for each of (inputs, outputs): it may be meant as the covariance of the outputs of one input.
+        msg = f"sigma of two axes is a covariance and must have shape ({readings}, {readings}); got {covariance.shape}"
+        raise ValueError(f"{msg}{_flat(covariance, readings)}")
     asymmetry = np.abs(covariance - covariance.T)
     if (asymmetry > 1e-12 * np.abs(covariance).max()).any():
         i, j = (int(k) for k in np.unravel_index(int(asymmetry.argmax()), asymmetry.shape))

@@ -146,6 +146,9 @@ def name_of(path: Sequence[Any]) -> str:
             name = f"{name or ROOT}[{getattr(step, 'idx', getattr(step, 'key', ''))}]"
         else:
             key = str(getattr(step, "name", getattr(step, "key", step)))
+            if not key:
+                msg = f"params must have a name for every entry; got an empty key{name and f' in {name}'}"
+                raise ValueError(msg)
             name = f"{name}.{key}" if name else key
     return name or ROOT
 

@@ -54,7 +54,7 @@ def set_up(
             f"function, so that a box of factors means nothing; got {bounds!r:.80}"
         )
         raise ValueError(msg)
-    require_order_of_bank(sigma, bank)
+    require_order_of_bank(sigma, bank, model)
     bank = same_batches(bank)
     probed = probe(model, bank, params=params, jac=jac, names=names)
     noise = _noisy(sigma, probed.total)

@@ -58,7 +58,7 @@ def _named(jacobian: Any, count: int) -> tuple[str, ...]:
     """Return the columns' names of a DataFrame that has any, or numbers."""
     labels = getattr(jacobian, "columns", None)
     if labels is not None and type(labels).__name__ != "RangeIndex":
-        return tuple(str(label) for label in labels)
+        return words(labels, count, "names, the jacobian's columns,")
     return tuple(f"theta[{j}]" for j in range(count))
 
 

@@ -123,7 +123,7 @@ def read_parameters(
 
 
 def _labels(given: Sequence[str] | None, default: list[str], argument: str) -> tuple[str, ...]:
-    return tuple(default) if given is None else words(given, len(default), argument)
+    return words(default if given is None else given, len(default), argument)
 
 
 def _groups(given: Any, default: list[str], names: tuple[str, ...]) -> tuple[str, ...]:
@@ -134,6 +134,9 @@ def _groups(given: Any, default: list[str], names: tuple[str, ...]) -> tuple[str
             msg = f"groups must map each group to a list of names; got {members!r:.60} for {group!r}"
             raise TypeError(msg)
     home = {str(name): str(group) for group, members in given.items() for name in members}
+    if "" in home.values():
+        msg = "groups must have names; got an empty one"
+        raise ValueError(msg)
     wrong = sorted(set(names) ^ set(home))
     if wrong or sum(len(members) for members in given.values()) != len(names):
         what = f"missing or unknown: {', '.join(wrong)}" if wrong else "a name stands in two groups"
@@ -156,6 +159,9 @@ class _Reader:
     def read(self, value: Any, name: str, group: str) -> Any:
         """Return the structure with a Leaf for each number or array."""
         if isinstance(value, Mapping):
+            if "" in value:
+                msg = f"{self.argument} must have a name for every entry; got an empty key{name and f' in {name}'}"
+                raise ValueError(msg)
             return {key: self.read(item, _join(name, str(key)), group or str(key)) for key, item in value.items()}
         if isinstance(value, list | tuple):
             base = name or ROOT

@@ -53,6 +53,12 @@ def test_empty_parameters_are_those_of_no_jax_function():
     refused(line, r"params must hold at least one parameter; got none", params={"a": jnp.ones(0)})
 
 
+def test_parameters_without_a_name_are_refused():
+    message = "params must have a name for every entry; got an empty key"
+    refused(line, f"{message}$", params={"": jnp.ones(2)})
+    refused(line, f"{message} in a$", params={"a": {"": jnp.ones(2)}})
+
+
 def test_deleted_parameters_are_refused():
     gone = jnp.ones(2)
     gone.delete()

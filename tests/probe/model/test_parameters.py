@@ -129,6 +129,9 @@ def test_read_only_and_strided_arrays_are_read_alike(read_only):
     ("params", "kind", "message"),
     [
         ({}, ValueError, "params must hold at least one parameter; got none"),
+        ({"": 1.0}, ValueError, "params must have a name for every entry; got an empty key$"),
+        ({"a": {"": 1.0}}, ValueError, "params must have a name for every entry; got an empty key in a$"),
+        (pd.Series({"a": 1.0, "": 2.0}), ValueError, "names must not be empty words; got one at place 1"),
         ({"a": []}, ValueError, "params must hold at least one parameter; got none"),
         ({"a": {"b": [1.0, np.inf]}}, ValueError, r"params must be finite; got inf for a\.b\[1\]"),
         (np.array([np.nan]), ValueError, r"params must be finite; got nan for theta\[0\]"),
@@ -149,6 +152,9 @@ def test_what_is_no_parameter_is_refused(params, kind, message):
     [
         ({"names": ["a"]}, r"names must be a list of one word for each of the 2 parameters; got \['a'\]"),
         ({"names": ["a", "a"]}, "names must be distinct; got 'a' more than once"),
+        ({"names": ["a", ""]}, "names must not be empty words; got one at place 1"),
+        ({"groups": ["", "g"]}, "groups must not be empty words; got one at place 0"),
+        ({"groups": {"": ["theta[0]", "theta[1]"]}}, "groups must have names; got an empty one"),
         ({"groups": ["g"]}, "groups must be a list of one word for each of the 2 parameters"),
         ({"groups": {"g": ["theta[0]"]}}, r"groups must hold every parameter once; missing or unknown: theta\[1\]"),
         (

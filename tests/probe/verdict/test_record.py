@@ -474,6 +474,12 @@ def test_one_row_may_be_a_repeat_or_an_average(pair):
     assert alone.smallest_shift == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("shift", [np.zeros(12, dtype=bool), (np.zeros(12), np.ones((2, 12), dtype=bool))])
+def test_flags_are_no_shift(linear, shift):
+    with pytest.raises(TypeError, match=r"^observed_shift must be numbers; got dtype bool$"):
+        linear.judge(shift, smallest_change=1.0)
+
+
 def test_text_is_no_power(linear):
     with pytest.raises(TypeError, match="power must be a real number; got 'high'"):
         linear.judge(np.zeros(12), smallest_change=1.0, power="high")
