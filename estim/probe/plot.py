@@ -45,11 +45,18 @@ def _draw_spectrum(axes: Any, result: "Sensitivity") -> None:
 
 def _draw_weakest(axes: Any, result: "Sensitivity") -> None:
     """Draw the squared components of the weakest directions, gauge left out, in parameters of equal effect."""
+    axes.set_title("The weakest directions, parameters in units of equal effect", loc="left", fontsize=11.0)
+    plain(axes)
     shown = [k for k, status in enumerate(result.status) if status != "gauge"][-3:]
+    if not shown:
+        axes.text(0.5, 0.5, "every direction is a gauge", transform=axes.transAxes, ha="center", color=GREY)
+        return
     weight = np.abs(result.directions[shown]) * np.where(np.isfinite(result.column_norms), result.column_norms, 1.0)
     if not weight.any():
         weight = np.abs(result.directions[shown])
-    share = weight**2 / np.maximum((weight**2).sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    largest = weight.max(axis=1, keepdims=True)  # so that no square overflows or vanishes
+    share = (weight / np.where(largest > 0.0, largest, 1.0)) ** 2
+    share /= np.maximum(share.sum(axis=1, keepdims=True), 1.0)
     order = np.argsort(-share.max(axis=0), kind="stable")[:12]
     place = np.arange(len(order), dtype=float)
     for row, (k, color) in enumerate(zip(shown, (GREEN, ORANGE, VERMILION), strict=False)):
@@ -59,6 +66,4 @@ def _draw_weakest(axes: Any, result: "Sensitivity") -> None:
     # A name is a name: a dollar in it starts no formula.
     axes.set_xticks(place, labels, rotation=30.0, ha="right", fontsize=8.0, parse_math=False)
     axes.set(ylabel="share of the direction", ylim=(0.0, 1.05))
-    axes.set_title("The weakest directions, parameters in units of equal effect", loc="left", fontsize=11.0)
     axes.legend(frameon=False, fontsize=8.0)
-    plain(axes)

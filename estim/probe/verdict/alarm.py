@@ -236,7 +236,7 @@ def _in_words(
         reason = f"{silence}, and {against}; yet with that change a statistic as small has probability "
         reason += f"{rates.equivalence_p_value:.2g}, above {alarm:.3g}."
     if margin.gauge:
-        return reason, "Ask for a change that is one."
+        return reason, "Ask for a change of the function."
     if margin.unseen:
         return reason, advice_for_the_unseen(margin)
     return reason, "Lower the threshold at the price of false alarms, or judge by all readings: leave out statistic."

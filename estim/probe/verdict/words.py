@@ -78,10 +78,10 @@ def _figure(statistic: float, degrees: int, noise_degrees: float) -> str:
 
 def _blind(said: Said) -> str:
     margin = said.margin
-    if not said.observed.degrees and not said.observed.known:
-        return "Nothing is resolved: no reading depends on a parameter by more than the error of the Jacobian."
     if margin.gauge:
         return f"{_capital(margin.words)} is a gauge: the same function on all inputs. There is nothing to see."
+    if not said.observed.degrees and not said.observed.known:
+        return "Nothing is resolved: no reading depends on a parameter by more than the error of the Jacobian."
     if margin.unseen:
         what = f"{_capital(margin.words)} can hide where these readings see nothing: {'; '.join(margin.unseen)}."
         kinds = ["proven to have no effect on this bank (null)"] * margin.null
@@ -111,7 +111,9 @@ def prescribe(outcome: Outcome, said: Said) -> str:
     """Return what to do."""
     if outcome is Outcome.CHANGED:
         largest = ", ".join(str(i) for i in said.observed.largest)
-        return f"Look at what changed: readings {largest} moved most." if largest else "Look at what changed."
+        if not largest:
+            return "Look at what changed."
+        return f"Look at what changed: reading{'s' * (len(said.observed.largest) > 1)} {largest} moved most."
     if outcome is Outcome.EQUIVALENT:
         return "The silence may be believed."
     return _for_the_blind(said)
@@ -120,7 +122,7 @@ def prescribe(outcome: Outcome, said: Said) -> str:
 def _for_the_blind(said: Said) -> str:
     margin = said.margin
     if margin.gauge:
-        return "Ask for a change that is one."
+        return "Ask for a change of the function."
     if margin.unseen or not said.observed.degrees:
         return advice_for_the_unseen(margin, nothing=not said.observed.degrees)
     if said.wanted >= said.most:

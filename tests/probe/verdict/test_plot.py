@@ -131,3 +131,22 @@ def test_the_page_of_a_verdict(found, tmp_path):
     assert f"{verdict.repeats_needed} repeats" in page
     assert page.count("<svg") == 1
     assert "<script" not in page
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_the_weakest_directions_are_drawn_in_whatever_units(scale):
+    jacobian = np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
+    found, plain = (Sensitivity.from_jacobian(factor * jacobian, 1.0) for factor in (scale, 1.0))
+    heights = [[bar.get_height() for bar in one.plot().axes[1].patches] for one in (found, plain)]
+    np.testing.assert_allclose(sorted(heights[0]), sorted(heights[1]), atol=1e-12)
+
+
+def test_a_model_that_is_all_gauge_is_drawn_and_judged(tmp_path):
+    found = Sensitivity.from_jacobian(np.zeros((2, 2)), 0.1, symmetry=np.eye(2))
+    found.report(tmp_path / "gauge.html")
+    verdict = found.judge([0.0, 0.0], smallest_change={"theta[0]": 1.0})
+    assert verdict.reason == (
+        "A change by theta[0] is a gauge: the same function on all inputs. There is nothing to see."
+    )
+    assert verdict.prescription == "Ask for a change of the function."
+    assert found.judge([5.0, 0.0], smallest_change=1.0).prescription == "Look at what changed: reading 0 moved most."
