@@ -76,6 +76,13 @@ def reals(values: npt.ArrayLike, argument: str) -> Array:
     return array.astype(np.float64)
 
 
+def check_span(span: float, argument: str, *, also: str = "") -> None:
+    """Refuse units in which float64 does not hold what is computed from a difference."""
+    if not 1e-290 < span < 1e300:
+        msg = f"{argument} must lie between 1e-290 and 1e300{also}; got {span:g}: choose other units"
+        raise ValueError(msg)
+
+
 def checked_table(theta: npt.ArrayLike, mean: npt.ArrayLike) -> tuple[Array, Array]:
     """Return theta and mean of a strictly monotone table, or raise a ValueError naming the place."""
     points, values = reals(theta, "theta"), reals(mean, "mean")
@@ -87,14 +94,19 @@ def checked_table(theta: npt.ArrayLike, mean: npt.ArrayLike) -> tuple[Array, Arr
             i = int(np.argmin(np.isfinite(array)))
             msg = f"{argument} must be finite; got {array[i]} at entry {i}"
             raise ValueError(msg)
-    if (np.diff(points) <= 0.0).any():
-        i = int(np.argmax(np.diff(points) <= 0.0))
+    with np.errstate(over="ignore"):  # what is too far apart is refused below
+        gaps, steps = np.diff(points), np.diff(values)
+        ends = float(points[-1] - points[0]), float(values[-1] - values[0])
+    if (gaps <= 0.0).any():
+        i = int(np.argmax(gaps <= 0.0))
         msg = f"theta must be strictly increasing; got {points[i]:g}, then {points[i + 1]:g} (entries {i} and {i + 1})"
         raise ValueError(msg)
-    steps = np.diff(values) * (np.sign(values[-1] - values[0]) or np.sign(values[1] - values[0]))
+    steps = steps * (np.sign(ends[1]) or np.sign(steps[0]))
     if (steps <= 0.0).any():
         i = int(np.argmax(steps <= 0.0))
         what = "flat" if steps[i] == 0.0 else "turning"
         msg = f"mean must be strictly monotone; it is {what} between theta = {points[i]:g} and {points[i + 1]:g}"
         raise ValueError(msg)
+    for argument, end in zip(("the range of theta", "the range of mean"), ends, strict=True):
+        check_span(abs(end), argument)
     return points, values

@@ -1,7 +1,6 @@
 """A user's function of one parameter, seen as a function from arrays to arrays."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,20 +97,6 @@ class ArrayFunction:
             msg = f"{self.argument} must return real numbers; got {value!r}"
             raise ValueError(msg)
         return array.astype(np.float64)
-
-
-@dataclass(frozen=True)
-class TableExcess:
-    """The interpolated excess of a table, held to its last entry, which rounding of the interpolation must not pass."""
-
-    curve: Callable[[Array], Array]
-    upper: float
-    last: float
-
-    def __call__(self, theta: Array) -> Array:
-        """Evaluate at an array of any shape."""
-        excess = np.clip(self.curve(theta), min(self.last, 0.0), max(self.last, 0.0))
-        return np.where(np.asarray(theta) == self.upper, self.last, excess)
 
 
 def _number(entry: Any, argument: str) -> float:

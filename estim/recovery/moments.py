@@ -50,10 +50,10 @@ _BANDS = _legendre_bands()
 
 @dataclass(frozen=True)
 class Moments:
-    """Bias, mean squared error and clipped fractions along sigma, with the relative error of the RMSE."""
+    """Bias, RMSE and clipped fractions along sigma, with the relative error of the RMSE."""
 
     bias: Array
-    mse: Array
+    rmse: Array
     clipped_low: Array
     clipped_high: Array
     relative_error: Array
@@ -93,16 +93,19 @@ def exact_moments(
     # Where rounding shakes the integrand by more, halving panels would not make them any better, only many.
     blur = np.where(near, local.error if local is not None else 0.0, blur)
     tolerance = np.maximum(RTOL, np.concatenate([blur, blur]))
-    # An error whose square float64 does not hold, for its size or its smallness, is not known, and says so.
+    # In units of the window, in which no square overflows or vanishes, whatever those of theta.
+    unit = np.maximum(length[:levels], length[levels:])
+    # Where even there a square is none that float64 holds, the error is not known, and says so.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        first, second, error = _integrate(difference, both, sign, length, tolerance)
+        first, second, error = _integrate(difference, both, sign, length, np.concatenate([unit, unit]), tolerance)
         bias = first[levels:] - first[:levels]
-        mse = 2.0 * (second[:levels] + second[levels:])
-        relative = (error[:levels] + error[levels:]) / mse
-        blur += np.where(near, 0.0, EPS * abs(truth) / np.sqrt(mse))  # truth + t is rounded
+        square = 2.0 * (second[:levels] + second[levels:])
+        relative = (error[:levels] + error[levels:]) / square
+        rmse = unit * np.sqrt(square)
+        blur += np.where(near, 0.0, EPS * abs(truth) / rmse)  # truth + t is rounded
     # Of the RMSE: half that of its square; a shift of every z by its rounding moves it by less than that, relative.
-    relative = ARITHMETIC + np.where(np.isfinite(mse) & (mse > 1e-290), relative, np.inf) + blur
-    return Moments(bias, mse, ndtr(-here / sigma), ndtr(-(grid.supremum - here) / sigma), relative)
+    relative = ARITHMETIC + np.where(np.isfinite(square) & (square > 1e-290), relative, np.inf) + blur
+    return Moments(unit * bias, rmse, ndtr(-here / sigma), ndtr(-(grid.supremum - here) / sigma), relative)
 
 
 def _near_window(local: Local | None, reach: Array, blur: Array) -> tuple[npt.NDArray[np.bool_], Array]:
@@ -146,21 +149,23 @@ def _integrate(
     sigma: Array,
     sign: Array,
     length: Array,
+    unit: Array,
     tolerance: Array,
 ) -> tuple[Array, Array, Array]:
     """Return, for each row, the integrals of Q and of t Q over t in [0, length], and the error left in the second.
 
-    The tolerance of a row is relative to the second and, for the first, to the root-mean-square that comes of it.
+    They are those of t in the units given, one a row. The tolerance of a row is relative to the second and, for the
+    first, to the root-mean-square that comes of it.
     """
     from scipy.special import ndtr
 
     rows = len(length)
     totals, error = np.zeros((2, rows)), np.zeros(rows)
     row = np.flatnonzero(length > 0.0)
-    start, size = np.zeros(len(row)), length[row]
+    start, size = np.zeros(len(row)), length[row] / unit[row]
     for depth in range(DEEPEST):
         t = start[:, None] + size[:, None] * _PLACE
-        change = difference((sign[row, None] * t).ravel(), np.repeat(row, NODES)).reshape(t.shape)
+        change = difference((sign[row, None] * unit[row, None] * t).ravel(), np.repeat(row, NODES)).reshape(t.shape)
         tail = ndtr(np.abs(change) / -sigma[row, None])
         weighted = tail * t
         half = 0.5 * size

@@ -187,10 +187,10 @@ def recover(
     slope = abs(response.slope(truth)) if local is None or response.has_derivative else local.slope
     exact = _exact(response, truth, local, levels)
     linear = levels / slope if slope > 0.0 else np.full(levels.shape, math.inf)
-    limit = _linear_limit(lambda s: _exact(response, truth, local, s), slope, levels, response, truth)
+    limit = _linear_limit(lambda s: _exact(response, truth, local, s), slope, response, truth)
     notes = rounding_notes(response, levels)
     if method == "exact":
-        bias, rmse, se = exact.bias, np.sqrt(exact.mse), np.zeros(levels.shape)
+        bias, rmse, se = exact.bias, exact.rmse, np.zeros(levels.shape)
         low, high, count = exact.clipped_low, exact.clipped_high, 0
         notes += _accuracy_notes(levels, exact.relative_error)
     else:
@@ -207,7 +207,7 @@ def recover(
             workers=workers,
             progress=progress,
         )
-        notes += _rarity_notes(levels, rmse, se, np.sqrt(exact.mse), count)
+        notes += _rarity_notes(levels, rmse, se, exact.rmse, count)
     scale = abs(truth) if truth != 0.0 else math.nan
     return Recovery(
         theta=truth, sigma=levels, bias=bias, rmse=rmse, relative_bias=bias / scale, relative_rmse=rmse / scale,
@@ -286,24 +286,22 @@ def _exact(response: MeanResponse, truth: float, local: Local | None, sigma: Arr
     return exact_moments(response._rise, response._grid, response.upper, response.rounding, truth, local, sigma)
 
 
-def _linear_limit(
-    moments: Callable[[Array], Moments], slope: float, levels: Array, response: MeanResponse, truth: float
-) -> float:
+def _linear_limit(moments: Callable[[Array], Moments], slope: float, response: MeanResponse, truth: float) -> float:
     """Find where the exact RMSE first leaves the linear prediction: a scan in sigma, refined twice."""
     if not 0.0 < slope < math.inf:
         return 0.0
     span = min(truth - response.lower, response.upper - truth) or min(response.upper - response.lower, 1.0)
-    lowest, highest = 1e-6 * slope * span, 1e6 * slope * span
+    lowest, highest = np.clip(np.array([1e-6, 1e6]) * (slope * span), 1e-300, 1e300)
     for _ in range(3):
         scan = np.geomspace(lowest, highest, 25)
-        off = np.abs(np.sqrt(moments(scan).mse) * slope / scan - 1.0) > LINEAR_TOLERANCE
+        off = np.abs(moments(scan).rmse / (scan / slope) - 1.0) > LINEAR_TOLERANCE
         if not off.any():
             return math.inf
         first = int(np.argmax(off))
         if first == 0:
             return 0.0
         lowest, highest = scan[first - 1], scan[first]
-    return float(math.sqrt(lowest * highest))
+    return float(math.sqrt(lowest) * math.sqrt(highest))
 
 
 def rounding_notes(response: MeanResponse, levels: Array) -> tuple[str, ...]:

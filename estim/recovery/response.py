@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.recovery.arguments import checked_table, finite_number, of_one_function, real_number, reals
-from estim.recovery.functions import ArrayFunction, TableExcess
+from estim.recovery.arguments import check_span, checked_table, finite_number, of_one_function, real_number, reals
+from estim.recovery.functions import ArrayFunction
+from estim.recovery.interpolated import table_excess
 from estim.recovery.monotone import EPS, Monotone, check_monotone
 
 Array = npt.NDArray[np.float64]
@@ -166,28 +167,20 @@ class MeanResponse:
         >>> float(estim.MeanResponse.from_table([0.0, 1.0], [1.0, 0.0]).invert(0.25))
         0.75
         """
-        from scipy.interpolate import PchipInterpolator
-
-        points, values = checked_table(theta, mean)
-        curve = PchipInterpolator(points, values - values[0])
+        excess = table_excess(*checked_table(theta, mean))
+        points, values = excess.points, excess.values
         return cls.from_excess(
-            TableExcess(curve, float(points[-1]), float(values[-1] - values[0])),
-            baseline=float(values[0]),
-            lower=float(points[0]),
-            upper=float(points[-1]),
-            derivative=curve.derivative(),
-            name=name,
-        )
+            excess, baseline=float(values[0]), lower=float(points[0]), upper=float(points[-1]),
+            derivative=excess.slope, name=name,
+        )  # fmt: skip
 
     def _set_domain(self, lower: float, upper: float) -> None:
         self.lower, self.upper = finite_number(lower, "lower"), real_number(upper, "upper")
         if not self.upper > self.lower:
             msg = f"upper must be greater than lower; got lower = {lower!r}, upper = {upper!r}"
             raise ValueError(msg)
-        span = self.upper - self.lower
-        if math.isfinite(self.upper) and not 1e-290 < span < 1e300:
-            msg = f"upper - lower must lie between 1e-290 and 1e300, or be infinite; got {span:g}: choose other units"
-            raise ValueError(msg)
+        if math.isfinite(self.upper):
+            check_span(self.upper - self.lower, "upper - lower", also=", or be infinite")
 
     def _adopt(self, function: Callable[..., Any], argument: str) -> ArrayFunction:
         probes = self.lower + min(self.upper - self.lower, 1.0) * np.array([0.25, 0.5, 0.75])

@@ -619,3 +619,44 @@ def test_units_move_no_relative_error(reading, unit):
     )
     assert other.relative_rmse == pytest.approx(plain.relative_rmse, rel=1e-12)
     assert other.linear_limit / reading == pytest.approx(plain.linear_limit, rel=1e-9)
+
+
+SCALES = [2.0**k for k in (-930, -664, -332, 332, 664, 930)]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("of", ["theta", "mean"])
+@pytest.mark.parametrize("method", ["exact", "monte-carlo"])
+def test_no_figure_depends_on_units(scale, of, method):
+    """In powers of two, so that the same must come out to the last bit, or nearly: the grid has steps of its own."""
+    theta_unit, mean_unit = (scale, 1.0) if of == "theta" else (1.0, scale)
+    sigma = np.array([0.01, 0.1, 1.0])
+    options = {"method": method} | ({} if method == "exact" else {"rng": 0, "trials": 2000})
+    plain = estim.recover(estim.MeanResponse(np.tanh, upper=2.0), 1.0, sigma, **options)
+    response = estim.MeanResponse(lambda t: mean_unit * np.tanh(t / theta_unit), upper=2.0 * theta_unit)
+    found = estim.recover(response, theta_unit, mean_unit * sigma, **options)
+    for name in ("bias", "rmse", "linear_rmse"):
+        np.testing.assert_allclose(getattr(found, name) / theta_unit, getattr(plain, name), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.linear_limit / mean_unit, plain.linear_limit, rtol=1e-9)
+    assert np.isfinite(found.numerical_error).all()
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("of", ["theta", "mean"])
+def test_no_table_depends_on_its_units(scale, of):
+    theta_unit, mean_unit = (scale, 1.0) if of == "theta" else (1.0, scale)
+    theta, mean = np.array([-1.0, 0.0, 0.5, 3.0]), np.array([2.0, 1.5, -1.0, -1.25])
+    plain = estim.MeanResponse.from_table(theta, mean)
+    found = estim.MeanResponse.from_table(theta * theta_unit, mean * mean_unit)
+    at = np.linspace(-1.0, 3.0, 41)
+    np.testing.assert_array_equal(found.excess(at * theta_unit) / mean_unit, plain.excess(at))
+    np.testing.assert_allclose(found.slope(at * theta_unit) / mean_unit * theta_unit, plain.slope(at), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("theta", "mean", "what"),
+    [([-1e308, 1e308], [0, 1], "theta"), ([0, 5e-324], [0, 1], "theta"), ([0, 1], [-1e308, 1e308], "mean")],
+)
+def test_a_table_that_float64_cannot_span_is_refused(theta, mean, what):
+    with pytest.raises(ValueError, match=rf"^the range of {what} must lie between 1e-290 and 1e300; got .*units$"):
+        estim.MeanResponse.from_table(theta, mean)
