@@ -12,6 +12,7 @@ from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.condensed import Condensed, condense
 from estim.probe.directions.factored import joined
 from estim.probe.directions.floors import standard_errors
+from estim.probe.directions.graded_svd import complement
 from estim.probe.directions.noise import Whitening, noise_of
 from estim.probe.directions.proven import Subspace, exact_null_space, gauge_of
 from estim.probe.directions.readout import measured
@@ -67,6 +68,7 @@ def assemble(
     readout = measured(jacobian, noise, found)
     carriers, unshared = carriers_of(found, readout)
     hidden, proven = _in_order(found, null.beside(gauge)), len(null) + len(gauge)
+    _complete(found)
     status = (
         *_seen_or_weak(found, change),
         *[Status.UNRESOLVED] * hidden,
@@ -134,6 +136,13 @@ def _in_order(found: Directions, proven: Subspace) -> int:
         ordered = unseen.without(proven).beside(proven)
         unseen.rows[:], unseen.scaled[:] = ordered.rows, ordered.scaled
     return len(unseen) - len(proven)
+
+
+def _complete(found: Directions) -> None:
+    """Have resolved directions of values that are not known span what the others leave, in place."""
+    vague = np.isnan(found.singular_values)
+    if vague.any():
+        found.directions[vague] = complement(found.directions[~vague])
 
 
 def _vague(found: Directions) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.directions.blas import product
-from estim.probe.directions.graded_svd import complement, decompose, orthonormal, svd
+from estim.probe.directions.graded_svd import complement, decompose, orthonormal, refined, svd
 from estim.probe.directions.noise import norms_of
 
 Array = NDArray[np.float64]
@@ -38,22 +38,29 @@ class Factored:
         """Return the weights, (parameters, rank)."""
         return (self.right / self.values[:, None]).T if self.rescaled is None else self.rescaled
 
-    def times(self, scale: Array) -> tuple[Array, Array, Array]:
-        """Return M_r diag(scale) decomposed: the weights, still for columns of M, the values and the right vectors."""
+    def times(self, scale: Array, within: Array | None = None) -> tuple[Array, Array, Array]:
+        """Return M_r diag(scale) decomposed: the weights, still for columns of M, the values and the right vectors.
+
+        These lie `within` the span of orthonormal rows, if such are given: of other steps nothing counts.
+        """
 
         def rows() -> Array:
             made = self.values[:, None] * self.right
             made *= scale
-            return made
+            return made if within is None else product(made, within.T)
 
         found = decompose(rows, self.resolution / self.weakest)
-        # Of a parameter without part in it there is rounding, which units may make large.
-        found.right[:, ~self.right.any(axis=0)] = 0.0
+        if within is None:
+            right = found.right
+            # Of a parameter without part in it there is rounding, which units may make large.
+            right[:, ~self.right.any(axis=0)] = 0.0
+        else:
+            right = product(found.right, within)
         if self.rescaled is not None:
-            return product(self.rescaled, found.left), found.values, found.right
+            return product(self.rescaled, found.left), found.values, right
         left = found.left
         left /= self.values[:, None]
-        return product(self.right.T, left), found.values, found.right
+        return product(self.right.T, left), found.values, right
 
 
 def factor(matrix: Array, slack: Array) -> Factored:
@@ -73,7 +80,9 @@ def factor(matrix: Array, slack: Array) -> Factored:
     columns /= scale
     # The factorisation's own rounding joins the error of the matrix.
     resolution = float(np.linalg.norm(slack[visible] / scale)) + ROUNDING * float(np.sqrt(len(scale)))
-    _, values, right = svd(columns)
+    plain = svd(columns.copy(order="K"))
+    values, right = plain.values, refined(columns, plain)
+    del columns, plain
     right = joined(right, complement(right))
     rank = int(np.count_nonzero(values > resolution))
     if not visible.all():

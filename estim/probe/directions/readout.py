@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.directions.blas import product
+from estim.probe.directions.graded_svd import in_turn
 from estim.probe.directions.noise import Whitening, norms_of
 from estim.probe.directions.resolve import Directions
 
@@ -64,7 +65,7 @@ def readout_of(columns: Array, scale: Array, weights: Array, noise: Whitening) -
             part = slice(start, start + _BLOCK)
             moved[part] = product(columns[part] / scale * noise.scale[part, None], weights)
     moved /= norms_of_columns(moved)
-    return moved if _departure(moved) <= _ORTHONORMAL else _orthonormal(moved)
+    return moved if _departure(moved) <= _ORTHONORMAL else in_turn(moved)
 
 
 def _departure(columns: Array) -> float:
@@ -82,15 +83,3 @@ def norms_of_columns(matrix: Array) -> Array:
     """Return the column norms, those of zero as 1."""
     norms = norms_of(matrix)
     return np.where(norms > 0.0, norms, 1.0)
-
-
-def _orthonormal(columns: Array) -> Array:
-    """Return Q of the QR factorisation, each column turned to the side of what it was."""
-    from scipy.linalg import lapack
-
-    work = 64 * columns.shape[1]
-    factored, tau, *_ = lapack.dgeqrf(np.asfortranarray(columns), lwork=work, overwrite_a=1)
-    signs = np.where(np.diagonal(factored) < 0.0, -1.0, 1.0)
-    orthonormal, *_ = lapack.dorgqr(factored, tau, lwork=work, overwrite_a=1)
-    orthonormal *= signs
-    return np.ascontiguousarray(orthonormal)

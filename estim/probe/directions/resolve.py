@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from estim.probe.directions.blas import product
 from estim.probe.directions.condensed import Condensed
 from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined, rest_of
-from estim.probe.directions.graded_svd import decompose, orthonormal, triangular
-from estim.probe.directions.independent import freed, strength
+from estim.probe.directions.graded_svd import complement, decompose, in_turn, orthonormal, triangular
+from estim.probe.directions.independent import basis_of, freed, strength
 from estim.probe.directions.noise import norms_of
 from estim.probe.directions.proven import Subspace
 
@@ -92,6 +92,8 @@ def resolve(condensed: Condensed, proven: Subspace | None = None) -> Directions:
         return _with_noiseless(condensed, condensed.noisy / scale, slack, scale)
     found = factor(condensed.noisy / scale, slack)
     rank, size = len(found.values), len(scale)
+    if proven is not None and rank and len(proven):
+        found = _at_right_angles(found, proven.scaled)
     beside_null = proven is not None and 0 < rank == size - len(proven) < size
     plain = undecided(condensed.noisy) if rank < size and not beside_null else None
     noisy = condensed.noisy / scale if beside_null else None
@@ -100,9 +102,10 @@ def resolve(condensed: Condensed, proven: Subspace | None = None) -> Directions:
         weights, values, directions = _beside_null(noisy, found, scale, proven)
         found = replace(found, unseen=proven.scaled)
     else:
-        weights, values, right = found.times(scale)
-        directions = joined(right, rest_of(right, found.unseen / scale))
+        beside = complement(proven.rows) if proven is not None and len(proven) else None
+        weights, values, right = found.times(scale, beside)
         values = _known_to_rounding(values, found, scale) if rank < size else values
+        directions = _with_unseen(right, values, found.unseen / scale)
     return Directions(
         rank=rank,
         singular_values=_padded(values, size),
@@ -116,23 +119,36 @@ def resolve(condensed: Condensed, proven: Subspace | None = None) -> Directions:
     )
 
 
+def _at_right_angles(found: Factored, proven: Array) -> Factored:
+    """Take out of the resolved directions what is proven to move nothing: weak ones take it up by rounding."""
+    within = product(found.right, proven.T)
+    if np.abs(within).max() <= ROUNDING:
+        return found
+    right = np.ascontiguousarray(in_turn((found.right - product(within, proven)).T).T)
+    return replace(found, right=right, unseen=complement(right))
+
+
 def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Array) -> Directions:
     """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
     noiseless, known_slack = condensed.noiseless / scale, condensed.noiseless_slack / scale
     known = factor(noiseless.copy(), known_slack)
     inverse = known.right.T / known.values
-    # LAPACK's null vectors may be off by tens of roundings; one step takes back what of them is fixed.
-    fixed_part = (noiseless @ known.weights()).T @ (noiseless @ known.unseen.T)
-    basis = known.unseen - (inverse @ fixed_part).T
+    rows, free = _known_rows(noiseless, known)
+    # Null vectors may be off by tens of roundings; one step takes back what of them is fixed.
+    fixed_part = (noiseless @ known.weights()).T @ (noiseless @ free.T)
+    basis = free - (inverse @ fixed_part).T
     # The error of what is fixed tilts the complement, and lets strong columns in.
     fixed_slack = known_slack + ROUNDING * norms_of(noiseless)
     let_in = float(np.linalg.norm(noisy @ inverse))
     inside_slack = (slack + ROUNDING) @ np.abs(basis.T) + let_in * (fixed_slack @ np.abs(basis.T))
     inside = factor(noisy @ basis.T, inside_slack)
     found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis, rescaled=inside.weights())
-    fixing, _, fixed = known.times(scale)
-    weights, values, right = found.times(scale)
-    values = _known_to_rounding(values, found, scale)
+    # What is at right angles to what is known depends on units.
+    span = basis_of(rows * scale)
+    still = complement(span)
+    fixing, _, fixed = known.times(scale, span)
+    weights, values, right = found.times(scale, still)
+    values = _known_to_rounding(values, found, scale * norms_of(still))
     errors = [
         _error(fixing, fixed_slack, np.ones(len(fixed))),
         _error(weights, inside_slack, values),
@@ -141,14 +157,37 @@ def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Arr
     return Directions(
         rank=len(fixed) + len(values),
         singular_values=_padded(np.concatenate([infinite, values]), size),
-        directions=np.concatenate([fixed, right, orthonormal(found.unseen / scale)]),
+        directions=_with_unseen(np.concatenate([fixed, right]), values, found.unseen / scale),
         scale=scale,
         scaled_singular_values=_padded(np.concatenate([infinite, found.values, found.unresolved])[:size], size),
-        scaled_directions=np.concatenate([known.right, found.right, found.unseen]),
+        scaled_directions=np.concatenate([rows, found.right, found.unseen]),
         resolution=inside.resolution if np.isfinite(inside.resolution) else known.resolution,
         moved=Moved(np.concatenate([fixing, basis.T @ weights], axis=1), np.concatenate(errors)),
         undecided=undecided(condensed.noisy, len(fixed)) if len(fixed) + len(values) < size else None,
     )
+
+
+def _with_unseen(seen: Array, values: Array, unseen: Array) -> Array:
+    """Put under orthonormal seen directions such unseen ones: seen ones whose value is not known tell nothing."""
+    return joined(seen, orthonormal(unseen) if np.isnan(values).any() else rest_of(seen, unseen))
+
+
+def _known_rows(noiseless: Array, known: Factored) -> tuple[Array, Array]:
+    """Return orthonormal rows with the span of noiseless readings, and of what these leave.
+
+    Small entries, and zeros, stay what they are in the readings: a decomposition has rounding there, which is large in
+    units decades apart, and moves what is known. But where readings nearly repeat one another it knows the span better.
+    """
+    from scipy.linalg import qr
+
+    count = len(known.values)
+    if not 0 < count < noiseless.shape[1]:
+        return known.right, known.unseen
+    *_, order = qr(noiseless.T, mode="r", pivoting=True)
+    rows = basis_of(np.where(known.right.any(axis=0), noiseless[np.sort(order[:count])], 0.0))
+    if np.abs(product(rows, known.unseen.T)).max() > known.resolution / known.weakest:
+        return known.right, known.unseen
+    return rows, complement(rows)
 
 
 def undecided(noisy: Array, known: int = 0) -> Array:
@@ -159,15 +198,15 @@ def undecided(noisy: Array, known: int = 0) -> Array:
     return np.concatenate([np.full(known, np.inf), svdvals(noisy, check_finite=False), np.zeros(size)])[:size]
 
 
-def _known_to_rounding(values: Array, found: Factored, scale: Array) -> Array:
+def _known_to_rounding(values: Array, found: Factored, effects: Array) -> Array:
     """Make NaN of the values in the user's units that are rounding, where the unseen space is known to that only.
 
-    Strong parameters have a part in it, over the weakest value free of units.
+    Strong parameters, by their `effects`, have a part in it, over the weakest value free of units.
     """
     if not len(values):
         return values
-    largest = max(float(values[0]), float(scale.max()))
-    return np.where(values < 64.0 * EPS * len(scale) * largest / found.weakest, np.nan, values)
+    largest = max(float(values[0]), float(effects.max()))
+    return np.where(values < 64.0 * EPS * len(effects) * largest / found.weakest, np.nan, values)
 
 
 def _error(weights: Array, slack: Array, values: Array) -> Array:
