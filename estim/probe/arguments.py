@@ -14,6 +14,8 @@ Array = NDArray[np.float64]
 
 #: Largest number of an input, in readings: a table of shares has a row for every number up to the largest.
 _INPUTS = 100
+#: What to give in place of a function from names to groups.
+LIST_OF_FUNCTION = ": [function(name) for name in names] is a list"
 
 
 def real_number(value: Any, argument: str) -> float:
@@ -105,7 +107,7 @@ def words(given: Any, count: int, argument: str) -> tuple[str, ...]:
     ordered = isinstance(given, Sequence | np.ndarray) or hasattr(given, "to_numpy")  # a pandas Index has an order, too
     msg = f"{argument} must be a list of one word for each of the {count} parameters; got {_shown(given)}"
     if isinstance(given, str | bytes) or not ordered:
-        raise TypeError(msg)
+        raise TypeError(msg + (LIST_OF_FUNCTION if callable(given) else ""))
     if len(given) != count:
         raise ValueError(msg)
     found = tuple(str(word) for word in given)

@@ -78,7 +78,10 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
         When a leaf is complex, in floats of fewer than 16 bits, or has no value, or none is of floating point.
     ValueError
         When two leaves have the same name, or `groups` does not fit.
+    RuntimeError
+        Where JAX is told to allow no transfers from the host.
     """
+    _require_transfers()
     paths, structure = jax.tree_util.tree_flatten_with_path(params)
     paths = [(path, unmasked(leaf) if isinstance(leaf, np.ma.MaskedArray) else leaf) for path, leaf in paths]
     places = tuple(k for k, (_, leaf) in enumerate(paths) if is_floating(leaf))
@@ -108,6 +111,18 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
         double=double,
         notes=(*_left_out(paths, places, names), *_same_arrays(paths, places, names)),
     )
+
+
+def _require_transfers() -> None:
+    config: Any = jax.config  # its fields are not typed
+    guard = config.jax_transfer_guard_host_to_device
+    if guard in ("disallow", "disallow_explicit"):
+        msg = (
+            "estim must be called where JAX may move numbers from the host to the device, as steps of parameters and "
+            f"weights of readings are; got jax.transfer_guard({guard!r}): with jax.transfer_guard('allow') around "
+            "the call lets it"
+        )
+        raise RuntimeError(msg)
 
 
 def vector_of(tree: Tree, names: Any = None, groups: Any = None) -> Parameters:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from estim.probe.arguments import LIST_OF_FUNCTION
 from estim.probe.labels import in_order, is_of
 
 
@@ -30,7 +31,7 @@ def given_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:
         return named(tuple(str(group) for group in groups))
     got = len(groups) if hasattr(groups, "__len__") and not isinstance(groups, str) else repr(groups)
     msg = f"groups must have one entry for each of the {len(names)} tensors of parameters; got {got}"
-    raise ValueError(msg)
+    raise ValueError(msg + (LIST_OF_FUNCTION if callable(groups) else ""))
 
 
 def named(groups: tuple[str, ...]) -> tuple[str, ...]:

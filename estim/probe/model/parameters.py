@@ -1,7 +1,7 @@
 """Parameters of any shape as one float64 vector, and back."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from numbers import Number
 from typing import Any
 
@@ -174,6 +174,14 @@ class _Reader:
         return self._leaf(value, name or ROOT, group or ROOT)
 
     def _leaf(self, value: Any, name: str, group: str) -> Leaf:
+        if is_dataclass(value) and not hasattr(value, "__array__"):
+            kind = type(value).__name__
+            msg = (
+                f"{self.argument} must be real numbers, or nested dicts, lists or tuples of them; got the dataclass "
+                f"{kind} for {name}: vars(...) of it is a dict; with arrays of JAX in it, "
+                f"jax.tree_util.register_dataclass({kind}) makes it a pytree"
+            )
+            raise TypeError(msg)
         labels = _labels_of(value)
         array = np.asarray(unmasked(value))
         numbers = self._numbers(array, name)

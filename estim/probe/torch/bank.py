@@ -112,9 +112,11 @@ class _Prepare:
                 f"got {type(batch).__name__}{_OF_BATCHES if isinstance(batch, list | Iterator) else ''}"
             )
             raise TypeError(msg)
+        _require_no_table(batch)
         return batch
 
     def _entry(self, value: Any) -> Any:
+        _require_no_table(value)
         return self(value) if isinstance(value, torch.Tensor | np.ndarray | Mapping) else value
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -122,6 +124,23 @@ class _Prepare:
             msg = f"bank must be on the device of the model, {self.device}; got {tensor.device}"
             raise ValueError(msg)
         return tensor.to(self.kind) if self.cast and tensor.is_floating_point() else tensor
+
+
+def _require_no_table(batch: Any) -> None:
+    """Refuse what no module takes as it is, though tensors can be made of it; any other object is left to the model."""
+    kind = type(batch).__name__
+    if hasattr(batch, "iloc"):
+        msg = f"bank must be a tensor, or hold tensors; got a {kind} of pandas: bank.to_numpy() is read as a tensor"
+        raise TypeError(msg)
+    if isinstance(batch, torch.utils.data.Dataset):
+        msg = (
+            f"bank must be a tensor, a dict or tuple of tensors, a DataLoader or estim.Batches; got {kind}, a Dataset: "
+            "torch.utils.data.DataLoader(bank, batch_size=32) reads it in batches"
+        )
+        raise TypeError(msg)
+    if type(batch).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        msg = "bank must be a tensor, or hold tensors; got an array of JAX: numpy.asarray(bank) is read as a tensor"
+        raise TypeError(msg)
 
 
 def holds_words(batch: Any) -> bool:

@@ -1,3 +1,6 @@
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,31 @@ def test_tracers_are_refused():
 def test_empty_parameters_are_those_of_no_jax_function():
     refused(line, r"params must hold at least one parameter; got none", params={})
     refused(line, r"params must hold at least one parameter; got none", params={"a": jnp.ones(0)})
+
+
+def test_a_dataclass_that_is_no_pytree_is_named():
+    @dataclasses.dataclass
+    class Weights:
+        a: Any
+        b: Any
+
+    weights = Weights(**PARAMS)
+    refused(lambda p, x: line(vars(p), x), "got the dataclass Weights for theta: vars", TypeError, params=weights)
+    jax.tree_util.register_dataclass(Weights)
+    plain = estim.sensitivity(line, BANK, 0.1, params=PARAMS)
+    assert estim.sensitivity(lambda p, x: line(vars(p), x), BANK, 0.1, params=weights) == plain
+
+
+@pytest.mark.parametrize("guard", ["disallow", "disallow_explicit"])
+def test_transfers_must_be_allowed(guard):
+    with jax.transfer_guard(guard):
+        refused(
+            line,
+            r"JAX may move numbers .*; got jax.transfer_guard\('disallow.*'\): with .*'allow'\) around",
+            RuntimeError,
+        )
+        with jax.transfer_guard("allow"):
+            assert estim.sensitivity(line, BANK, 0.1, params=PARAMS).readings
 
 
 def test_parameters_without_a_name_are_refused():

@@ -1,4 +1,5 @@
 from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -173,6 +174,25 @@ def test_names_and_groups_must_fit(options, message):
 def test_names_and_groups_are_ordered_lists_of_words(given, argument):
     with pytest.raises(TypeError, match=f"{argument} must be a list of one word for each of the 2 parameters; got "):
         read_parameters([1.0, 2.0], **{argument: given})
+
+
+@pytest.mark.parametrize("argument", ["names", "groups"])
+def test_a_function_of_names_is_no_list(argument):
+    with pytest.raises(TypeError, match=rf"^{argument} must be .*: \[function\(name\) for name in names\] is a list$"):
+        read_parameters([1.0, 2.0], **{argument: str.upper})
+
+
+def test_a_dataclass_is_named():
+    @dataclass
+    class Weights:
+        gain: float
+
+    message = (
+        r"; got the dataclass Weights for a: vars\(...\) of it is a dict; .*register_dataclass\(Weights\) makes it"
+    )
+    with pytest.raises(TypeError, match=message):
+        read_parameters({"a": Weights(1.0)})
+    assert read_parameters({"a": vars(Weights(1.0))}).names == ("a.gain",)
 
 
 def test_groups_map_to_lists_of_names():

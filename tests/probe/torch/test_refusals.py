@@ -1,6 +1,7 @@
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -158,6 +159,17 @@ def test_parameters_over_shared_memory_are_refused():
             ValueError,
             r"hold at least one input; the DataLoader gave no batch$",
         ),
+        (
+            pd.DataFrame(np.ones((6, 3))),
+            TypeError,
+            r"^bank must be a tensor, .*; got a DataFrame of pandas: bank.to_numpy\(\) is read as a tensor$",
+        ),
+        ({"input": pd.DataFrame(np.ones((6, 3)))}, TypeError, r"got a DataFrame of pandas"),
+        (
+            torch.utils.data.TensorDataset(inputs(6, 3)),
+            TypeError,
+            r"got TensorDataset, a Dataset: torch.utils.data.DataLoader\(bank, batch_size=32\) reads it in batches$",
+        ),
         (np.array(["a", "b"], dtype=object), TypeError, r"^bank must hold numbers; got an array of object$"),
         (
             (inputs(6, 3), inputs(6)),
@@ -166,10 +178,28 @@ def test_parameters_over_shared_memory_are_refused():
         ),
         (inputs(6, 3, dtype=torch.float32), ValueError, r"^the model raised RuntimeError\(.*dtype"),
     ],
-    ids=["device", "empty", "words", "list", "list of words", "shuffled", "no batch", "objects", "tuple", "dtype"],
-)
+    ids=["device", "empty", "words", "list", "list of words", "shuffled", "no batch", "table",
+         "tables", "dataset", "objects", "tuple", "dtype"],
+)  # fmt: skip
 def test_banks_that_do_not_fit_are_refused(bank, error, match):
     refused(perceptron(), bank, error, match)
+
+
+def test_an_array_of_jax_is_no_tensor():
+    jnp = pytest.importorskip("jax.numpy")
+    refused(
+        perceptron(), jnp.ones((6, 3)), TypeError, r"got an array of JAX: numpy.asarray\(bank\) is read as a tensor$"
+    )
+
+
+@pytest.mark.parametrize("dense", [3000, 0])
+def test_a_loader_without_batches_gives_what_its_dataset_holds(monkeypatch, dense):
+    monkeypatch.setattr(module_sensitivity, "DENSE", dense)
+    x, module = inputs(6, 3), perceptron()
+    loader = torch.utils.data.DataLoader([x[:4], x[4:]], batch_size=None)
+    found = estim.sensitivity(module, loader, 0.1)
+    whole = estim.sensitivity(module, x, 0.1)
+    np.testing.assert_allclose(found.singular_values, whole.singular_values, rtol=1e-9)
 
 
 class Picky(torch.nn.Module):
@@ -200,6 +230,12 @@ def test_the_batch_and_the_input_that_a_model_refuses_are_named():
         ({"keep": "3"}, ValueError, r"^keep must be a whole number, at least 0; got '3'$"),
         ({"dtype": "float64"}, TypeError, r"^dtype must be a torch.dtype of floating point, .*; got 'float64'$"),
         ({"dtype": torch.int32}, TypeError, r"^dtype must be a torch.dtype of floating point, .*; got torch.int32$"),
+        (
+            {"groups": lambda name: name[0]},
+            ValueError,
+            r"^groups must have one entry for each of the 4 tensors of parameters; got <function .*>: "
+            r"\[function\(name\) for name in names\] is a list$",
+        ),
         ({"readings": 3}, TypeError, r"^readings must be a callable readings\(module, inputs\) -> tensor; got 3$"),
     ],
 )
