@@ -16,11 +16,10 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.matrix_free.passes import Grams
-from estim.probe.torch.bank import in_parts
+from estim.probe.torch.by_rows import blocks_by_rows
 from estim.probe.torch.capture import Factors
 from estim.probe.torch.layout import Layout
-from estim.probe.torch.readings import Subject, explained
-from estim.probe.torch.rows import taken_back
+from estim.probe.torch.readings import Subject
 from estim.probe.torch.segments import captured
 from estim.probe.torch.sums import Sums
 
@@ -59,21 +58,27 @@ def grams_of(
     names = [name for name in dict.fromkeys(subject.parameters.groups) if only is None or name in only]
     buffer = _buffer(subject, layout)
     sums = Sums(names, layout.readings, buffer, transform, double)
+    unknown = []
     for k, factors in captured(
         subject, layout, [k for k, name in enumerate(subject.parameters.groups) if name in names]
     ):
         group, size = subject.parameters.groups[k], subject.parameters.tensors[k].numel()
         if factors is None:
-            sums.by_rows.append(subject.parameters.names[k])
-        if factors and sums.takes_pairs(factors, size):
+            unknown.append(k)
+            continue
+        if sums.takes_pairs(factors, size):
             sums.add_pairs(group, factors)
         else:
-            for block, _ in _blocks_of(subject, layout, k, factors, buffer):
+            for block, _ in _blocks(factors, subject.parameters.tensors[k], layout, buffer):
                 sums.add(group, block, size)
         del factors  # before those of the next segment come
         if tick is not None:
             tick(size)
-    return sums.finished()
+    for k, _, block in blocks_by_rows(subject, layout, unknown):
+        sums.add(subject.parameters.groups[k], block, subject.parameters.tensors[k].numel())
+        if tick is not None:
+            tick(block.shape[1])
+    return sums.finished([subject.parameters.names[k] for k in sorted(unknown)])
 
 
 def combined_rows(subject: Subject, layout: Layout, combinations: Array, tick: Any = None) -> Array:
@@ -83,24 +88,23 @@ def combined_rows(subject: Subject, layout: Layout, combinations: Array, tick: A
     found = np.zeros((len(combinations), subject.parameters.size))
     starts = np.cumsum([0, *(tensor.numel() for tensor in subject.parameters.tensors)])
     buffer = _buffer(subject, layout)
+    unknown = []
     for k, factors in captured(subject, layout):
-        for block, places in _blocks_of(subject, layout, k, factors, buffer):
+        if factors is None:
+            unknown.append(k)
+            continue
+        for block, places in _blocks(factors, subject.parameters.tensors[k], layout, buffer):
             columns = starts[k] + places().cpu().numpy()
             found[:, columns] = (weights @ block.double()).cpu().numpy()
         del factors
         if tick is not None:
             tick(subject.parameters.tensors[k].numel())
+    for k, start, block in blocks_by_rows(subject, layout, unknown):
+        first = starts[k] + start
+        found[:, first : first + block.shape[1]] = (weights @ block.double()).cpu().numpy()
+        if tick is not None:
+            tick(block.shape[1])
     return found
-
-
-def _blocks_of(
-    subject: Subject, layout: Layout, number: int, factors: list[Factors] | None, buffer: torch.Tensor
-) -> Iterator[Block]:
-    """Yield the columns of one tensor, some at a time, with their places in it."""
-    if factors is None:
-        yield from _by_rows(subject, layout, number)
-        return
-    yield from _blocks(factors, tuple(subject.parameters.tensors[number].shape), layout, buffer)
 
 
 def _buffer(subject: Subject, layout: Layout) -> torch.Tensor:
@@ -109,7 +113,8 @@ def _buffer(subject: Subject, layout: Layout) -> torch.Tensor:
     return torch.empty(columns * layout.readings, dtype=tensor.dtype, device=tensor.device)
 
 
-def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer: Any) -> Iterator[Block]:
+def _blocks(parts: list[Factors], tensor: torch.Tensor, layout: Layout, buffer: Any) -> Iterator[Block]:
+    """Yield the columns of one tensor, some at a time, with what returns their places in it."""
     used = [part for part in parts if part.kind != "unused"]
     if not used:
         return
@@ -132,15 +137,16 @@ def _blocks(parts: list[Factors], shape: tuple[int, ...], layout: Layout, buffer
         rights = [None if part.kind == "unused" else _right(part, columns, inner).to(buffer.dtype) for part in parts]
         for first in range(0, outs, down):
             outer = slice(first, min(first + down, outs))
-            places = partial(_places, outer, inner if columns is None else columns[inner], kind == "linear", shape)
+            places = partial(_places, outer, inner if columns is None else columns[inner], kind == "linear", tensor)
             yield _block(parts, rights, (outer, inner), buffer), places
 
 
-def _places(outer: slice, inner: Any, linear: bool, shape: tuple[int, ...]) -> torch.Tensor:
-    """Return the places, in a tensor of that shape, of the columns (outer, inner) of a block."""
+def _places(outer: slice, inner: Any, linear: bool, tensor: torch.Tensor) -> torch.Tensor:
+    """Return the places, in a tensor, of the columns (outer, inner) of a block."""
     down = torch.arange(outer.start, outer.stop, device="cpu")
     across = torch.arange(inner.start, inner.stop, device="cpu") if isinstance(inner, slice) else inner.cpu()
-    grid = down[:, None] * shape[1] + across if linear else across * shape[1] + down[:, None]
+    width = tensor[0].numel()
+    grid = down[:, None] * width + across if linear else across * width + down[:, None]
     return grid.reshape(-1)
 
 
@@ -174,22 +180,3 @@ def _block(parts: list[Factors], rights: list[Any], which: tuple[slice, slice], 
         left = torch.stack([one[..., outer] for one in part.left], dim=2).flatten(2).to(block.dtype)  # (n, t, a out)
         torch.bmm(left.transpose(1, 2), right, out=out.view(len(right), -1, width))
     return block
-
-
-def _by_rows(subject: Subject, layout: Layout, number: int) -> Iterator[Block]:
-    """Yield the columns of a tensor by a backward pass for each reading."""
-    tensor = subject.parameters.tensors[number]
-    step = max(1, 4 * layout.block // (layout.readings * tensor.element_size()))
-    for start in range(0, tensor.numel(), step):
-        rows = []
-        for part in layout.parts():
-            for one in in_parts(part, 1) if layout.separable else [part]:
-                readings = subject.readings(one)
-                try:
-                    found = [block for _, block in taken_back(readings.reshape(-1), [tensor])]
-                except RuntimeError as error:
-                    raise ValueError(explained(error)) from error
-                rows += [block[:, start : start + step].clone() for block in found]
-                del readings
-        block = torch.cat(rows)
-        yield block, partial(torch.arange, start, start + block.shape[1])

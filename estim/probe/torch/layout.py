@@ -1,5 +1,6 @@
 """How a bank is gone through: in which parts, which tensors at a time, in blocks of which size, and what it takes."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from estim.probe.matrix_free.way import Way, way_of
 from estim.probe.torch.bank import Bank, in_parts, length
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey, parts_of
-from estim.probe.torch.uses import uses_of
+from estim.probe.torch.uses import ROWS, uses_of
 
 #: Bytes of a block of the Jacobian, at most and at least.
 BLOCK = 256 * 2**20
@@ -105,7 +106,7 @@ def _segments(
 ) -> tuple[tuple[tuple[int, ...], ...], float]:
     """Put the tensors in segments, as few as can be, whose factors fit; return also the most bytes held."""
     uses = zip(uses_of(output, subject.parameters.tensors), subject.parameters.tensors, strict=True)
-    sizes = [readings * sum(_factor_size(use, tensor, len(output)) for use in some or []) for some, tensor in uses]
+    sizes = [readings * sum(_factor_size(use, tensor, *output.shape) for use in some or []) for some, tensor in uses]
     few = _packed(sizes, float(held))
     # As many, of nearly equal size, take less memory in no more time.
     for part in np.linspace(1.0 / len(few), 1.0, _TRIED):
@@ -128,10 +129,14 @@ def _packed(sizes: list[float], room: float) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(segment) for segment in segments)
 
 
-def _factor_size(use: Any, tensor: Any, inputs: int) -> float:
-    """Return the bytes of a factor for each reading."""
-    if use.kind in ("sum", "product"):
+def _factor_size(use: Any, tensor: Any, inputs: int, outputs: int) -> float:
+    """Return the bytes of a factor for each reading, of a bank with that many outputs for each input."""
+    if use.kind in ROWS:
         return float(tensor.numel() * tensor.element_size())
+    if use.kind == "patches":
+        count, *out = use.edge.node._input_metadata[use.edge.output_nr].shape
+        patches = math.prod(out[1:]) * tensor[0].numel() / outputs
+        return float(count / inputs * (math.prod(out) + patches) * tensor.element_size())
     rows = use.x.numel() if use.kind == "embedding" else use.x.numel() // max(1, use.x.shape[-1])
     width = tensor.shape[0] if use.kind == "linear" else tensor.shape[1]
     return float(rows / inputs * width * tensor.element_size())

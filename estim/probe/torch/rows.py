@@ -10,27 +10,31 @@ from estim.probe.torch.capture import Factors, factors_of
 from estim.probe.torch.source import source_of
 from estim.probe.torch.uses import uses_of
 
-#: Rows of the Jacobian taken back at a time.
+#: Rows of the Jacobian taken back at a time, and bytes of them, at most.
 _ROWS = 64
+_BYTES = 64 * 2**20
 
 
 def rows_of(readings: torch.Tensor, tensors: tuple[Any, ...]) -> torch.Tensor:
     """Return the derivatives of readings (n, a) by all entries of the tensors, (n a, entries)."""
     uses = uses_of(readings, tensors)
     factors, _ = factors_of(readings, [one or [] for one in uses], source_of(readings))
-    parts: list[torch.Tensor] = []
-    for tensor, use, found in zip(tensors, uses, factors, strict=True):
-        if use is None or found is None:
-            parts.append(torch.cat([rows for _, rows in taken_back(readings.reshape(-1), [tensor])]))
-        elif not use:
-            parts.append(readings.new_zeros((readings.numel(), tensor.numel())))
-        else:
-            parts.append(_product(found, tensor))
-    return torch.cat(parts, dim=1)
+    parts = [
+        None if use is None or found is None else _product(found, tensor)
+        for tensor, use, found in zip(tensors, uses, factors, strict=True)
+    ]
+    unknown = [k for k, part in enumerate(parts) if part is None]
+    if unknown:
+        apart = torch.cat([rows for _, rows in taken_back(readings.reshape(-1), [tensors[k] for k in unknown])])
+        for k, rows in zip(unknown, torch.split(apart, [tensors[k].numel() for k in unknown], dim=1), strict=True):
+            parts[k] = rows
+    return torch.cat([part for part in parts if part is not None], dim=1)
 
 
 def _product(found: Factors, tensor: Any) -> torch.Tensor:
     """Return the rows of one tensor from its factors, (n a, size)."""
+    if found.kind == "unused":
+        return found.left.new_zeros((found.rows, tensor.numel()))  # type: ignore[no-any-return]
     if found.kind == "rows":
         rows: torch.Tensor = found.left.reshape(-1, tensor.numel())
         return rows
@@ -47,8 +51,10 @@ def _product(found: Factors, tensor: Any) -> torch.Tensor:
 def taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[tuple[int, torch.Tensor]]:
     """Yield blocks of rows: many at once where torch can, one by one where an operation cannot be batched."""
     batched = True
-    for start in range(0, len(flat), _ROWS):
-        seeds = torch.eye(len(flat), dtype=flat.dtype, device=flat.device)[start : start + _ROWS]
+    each = sum(tensor.numel() * tensor.element_size() for tensor in parameters)
+    count = max(1, min(_ROWS, _BYTES // max(1, each)))
+    for start in range(0, len(flat), count):
+        seeds = torch.eye(len(flat), dtype=flat.dtype, device=flat.device)[start : start + count]
         if batched:
             try:
                 yield start, _backward(flat, parameters, seeds, True)

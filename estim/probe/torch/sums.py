@@ -5,7 +5,7 @@ Only the upper half is computed. Blocks are multiplied in their own precision an
 notation: M readings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -46,7 +46,6 @@ class Sums:
         self.plain = self.kind == buffer.dtype and transform is None
         self.width = buffer.numel() // readings
         self.errors, self.sizes = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
-        self.by_rows: list[str] = []
 
     def add(self, group: str, block: torch.Tensor, size: int) -> None:
         """Add the product of a block of a tensor of that size with itself; small tensors are put together first.
@@ -94,8 +93,8 @@ class Sums:
             self.errors[group] += float(torch.linalg.matrix_norm(off + off.triu(1).T))
             self.sizes[group] += float(exact.trace())
 
-    def finished(self) -> Grams:
-        """Return all, both halves filled in."""
+    def finished(self, by_rows: Sequence[str]) -> Grams:
+        """Return all, both halves filled in, with the names of tensors that took backward passes."""
         for group in self.pending:
             self._flush(group)
         found = {group: _mirrored(total).cpu().numpy() for group, total in self.totals.items()}
@@ -104,7 +103,7 @@ class Sums:
             group: 8.0 * EPS + (_MARGIN * self.errors[group] / size if size else 0.0)
             for group, size in self.sizes.items()
         }
-        return Grams(found, rounding, tuple(self.by_rows))
+        return Grams(found, rounding, tuple(by_rows))
 
 
 def _first_rows(part: Factors) -> Factors:

@@ -8,13 +8,17 @@ notation: x rows of what meets the parameter; g gradient of a reading by what co
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.autograd.graph import GradientEdge
 
+from estim.probe.torch.convolution import convolution_of
 from estim.probe.torch.readings import NO_GRADIENT
+
+#: Kinds whose rows of the Jacobian take less than what they are made of.
+ROWS = frozenset({"sum", "product", "convolution"})
 
 
 @dataclass(frozen=True)
@@ -23,13 +27,16 @@ class Use:
 
     kind: str
     """"linear": rows of x times a weight (out, in); "transposed": a weight (in, out); "embedding": rows of a table;
+    "patches": "linear" for each patch of x that a filter meets; "convolution": the same, its gradients formed at once;
     "sum": the gradient is a sum of rows g; "product": of rows g x."""
     edge: GradientEdge
     """What comes out."""
     x: Any
-    """(rows, in) for weights, (rows,) indices for tables, (rows, size) for products, None for sums."""
+    """(rows, in) for weights, (rows,) indices for tables, a `Convolution` for filters; for products what returns it,
+    (rows, size); None for sums."""
     shape: tuple[int, ...] = ()
-    """For sums and products, the last axes of the gradient that make one row."""
+    """For sums and products, the parameter's along the last axes of the gradient, which make one row: it is broadcast
+    along those of length one."""
 
 
 def uses_of(readings: torch.Tensor, parameters: tuple[Any, ...]) -> list[list[Use] | None]:
@@ -78,7 +85,9 @@ def _read(parameter: Any, users: dict[Any, list[tuple[Any, int]]], leaf: Any) ->
             return None
         found += [use for use in inner if use is not None]
     kinds = {use.kind for use in found}
-    return found if len(kinds) < 2 or kinds <= {"sum", "product"} else None
+    if kinds == {"patches", "convolution"}:
+        return [replace(use, kind="convolution") for use in found]
+    return found if len(kinds) < 2 or kinds <= ROWS else None
 
 
 def _row(parameter: Any) -> tuple[int, ...]:
@@ -121,14 +130,63 @@ def _of_sum(node: Any, argument: int, parameter: Any) -> Use | None:
 
 def _of_product(node: Any, argument: int, parameter: Any) -> Use | None:
     other = node._saved_other if argument == 0 else node._saved_self
-    return Use("product", GradientEdge(node, 0), other, _row(parameter))
+    return Use("product", GradientEdge(node, 0), lambda: other, _row(parameter))
 
 
 def _of_layer_norm(node: Any, argument: int, parameter: Any) -> Use | None:
     if argument == 2:
         return Use("sum", GradientEdge(node, 0), None, _row(parameter))
-    normalized = (node._saved_input - node._saved_result1) * node._saved_result2
-    return Use("product", GradientEdge(node, 0), normalized, _row(parameter))
+    return Use("product", GradientEdge(node, 0), lambda: _by_layer(node), _row(parameter))
+
+
+def _by_layer(node: Any) -> torch.Tensor:
+    normalized: torch.Tensor = (node._saved_input - node._saved_result1) * node._saved_result2
+    return normalized
+
+
+def _of_batch_norm(node: Any, argument: int, parameter: Any) -> Use | None:
+    if node._saved_training:  # by the statistics of the batch: inputs depend on each other
+        return None
+    return _of_channels(node, argument, _by_batch)
+
+
+def _of_group_norm(node: Any, argument: int, parameter: Any) -> Use | None:
+    return _of_channels(node, argument, _by_group)
+
+
+def _of_channels(node: Any, argument: int, normalized: Callable[[Any], torch.Tensor]) -> Use:
+    """Read a gain or an offset for each channel of what was normalized, (rows, channels, ...)."""
+    shape = (node._saved_input.shape[1], *_places(node))
+    if argument == 2:
+        return Use("sum", GradientEdge(node, 0), None, shape)
+    return Use("product", GradientEdge(node, 0), lambda: normalized(node), shape)
+
+
+def _places(node: Any) -> tuple[int, ...]:
+    """Return the shape of one channel's parameter along the other axes of images."""
+    axes: int = node._saved_input.ndim
+    return (1,) * (axes - 2)
+
+
+def _by_batch(node: Any) -> torch.Tensor:
+    mean, variance = (held.reshape(-1, *_places(node)) for held in (node._saved_running_mean, node._saved_running_var))
+    normalized: torch.Tensor = (node._saved_input - mean) / (variance + node._saved_eps).sqrt()
+    return normalized
+
+
+def _by_group(node: Any) -> torch.Tensor:
+    x, mean, inverse = node._saved_input, node._saved_result1.reshape(-1, 1), node._saved_result2.reshape(-1, 1)
+    normalized: torch.Tensor = ((x.reshape(len(mean), -1) - mean) * inverse).view(x.shape)
+    return normalized
+
+
+def _of_convolution(node: Any, argument: int, parameter: Any) -> Use | None:
+    if argument == 2:
+        return Use("sum", GradientEdge(node, 0), None, (len(parameter), *_places(node)))
+    if argument == 0:
+        return None
+    found = convolution_of(node)
+    return Use("patches" if found.by_patches else "convolution", GradientEdge(node, 0), found)
 
 
 def _of_embedding(node: Any, argument: int, parameter: Any) -> Use | None:
@@ -144,6 +202,9 @@ _KNOWN: dict[str, Callable[[Any, int, Any], Use | None]] = {
     "MmBackward0": _of_mm,
     "AddBackward0": _of_sum,
     "MulBackward0": _of_product,
+    "ConvolutionBackward0": _of_convolution,
     "NativeLayerNormBackward0": _of_layer_norm,
+    "NativeBatchNormBackward0": _of_batch_norm,
+    "NativeGroupNormBackward0": _of_group_norm,
     "EmbeddingBackward0": _of_embedding,
 }

@@ -1,0 +1,86 @@
+"""Which input each row (token, image) of a gradient belongs to.
+
+That is not guessed from shapes: readings weighted by 2 to the power of a digit of their input's number give gradients
+that are, row by row, that multiple of the unweighted ones, without any rounding, and so name the input. Where a row is
+no such multiple, inputs depend on each other.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from estim.probe.torch.source import base_of
+
+#: Combinations of the entries of a row.
+_MIXED = 4
+#: How far a weighted gradient may be from the multiple of the unweighted, in roundings: sums may take another order.
+_MULTIPLE = 1e3
+#: And relative to it.
+_MOST = 0.03
+
+
+@dataclass(frozen=True)
+class Table:
+    """Which rows belong to each input."""
+
+    rows: torch.Tensor
+    """(inputs, most), their number standing for none."""
+    width: int
+    order: str
+    """Which axis of all rows goes by inputs: "first", "last"; "" where they are in no such order."""
+
+    def taken(self, rows: torch.Tensor, empty: float = 0.0) -> torch.Tensor:
+        """Return the rows (count, ...) of each input, (n, t, ...)."""
+        if self.order == "first":
+            return rows.reshape(*self.rows.shape, *rows.shape[1:])
+        if self.order == "last":
+            return rows.reshape(*self.rows.T.shape, *rows.shape[1:]).transpose(0, 1)
+        padded = torch.cat([rows, torch.full_like(rows[:1], empty)])
+        return padded[self.rows]
+
+
+def rows_of_inputs(plain: Any, weighted: list[Any], width: int, readings: torch.Tensor) -> Table | None:
+    """Return the rows of each input; None where inputs are mixed."""
+    rows, inputs, base = _real(plain.reshape(-1, width)), len(readings), base_of(readings.dtype)
+    # A few combinations of a row's entries tell as much as all of them.
+    drawn = np.random.default_rng(0).standard_normal((rows.shape[1], _MIXED))
+    mixing = torch.as_tensor(drawn, dtype=rows.dtype, device=plain.device)
+    one = rows @ mixing
+    largest = one.abs().amax(dim=1, keepdim=True)
+    live = torch.nonzero(largest[:, 0] > 0.0)[:, 0]
+    one = one[live] / largest[live]  # squares neither overflow nor vanish
+    slack = min(_MULTIPLE * torch.finfo(rows.dtype).eps, _MOST)
+    owner = torch.zeros_like(live)
+    for place, gradient in enumerate(weighted):
+        two = (_real(gradient.reshape(-1, width)) @ mixing)[live] / largest[live]
+        digit = ((one * two).sum(dim=1) / one.square().sum(dim=1)).log2().round()
+        multiple = digit.exp2()
+        off = (two - multiple[:, None] * one).abs().amax(dim=1)
+        if not bool(((off <= slack * multiple) & (digit >= 0) & (digit < base)).all()):
+            return None
+        owner += digit.to(torch.int64) * base**place
+    return _table(owner, live, len(largest), inputs, width) if bool((owner < inputs).all()) else None
+
+
+def _real(rows: torch.Tensor) -> torch.Tensor:
+    """Return rows of complex numbers as their real and imaginary parts."""
+    return torch.view_as_real(rows.resolve_conj()).flatten(1) if rows.is_complex() else rows
+
+
+def _table(owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int, width: int) -> Table:
+    """Return, of rows some of which have an owner, those of each input, in a regular order where there is one."""
+    if count % inputs == 0:
+        grid = torch.arange(count, device=live.device)
+        if torch.equal(live // (count // inputs), owner):
+            return Table(grid.reshape(inputs, -1), width, "first")
+        if torch.equal(live % inputs, owner):
+            return Table(grid.reshape(-1, inputs).T, width, "last")
+    order = torch.argsort(owner, stable=True)
+    sizes = torch.bincount(owner, minlength=inputs)
+    starts = torch.cumsum(sizes, 0) - sizes
+    table = torch.full((inputs, int(sizes.max()) if len(sizes) else 0), count, device=live.device)
+    owners = owner[order]
+    table[owners, torch.arange(len(owners), device=live.device) - starts[owners]] = live[order]
+    return Table(table, width, "")
