@@ -154,7 +154,7 @@ def sensitivity(
     generator(rng)
     check_progress(progress)
     require_nan_policy(nan_policy)
-    require_keep(keep)
+    keep = require_keep(keep)
     require_order_of_bank(sigma, bank, model)
     bank = same_batches(bank)
     if is_torch_module(model):

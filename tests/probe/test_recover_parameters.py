@@ -384,3 +384,21 @@ def test_scipys_bounds_are_bounds():
     box = Bounds([0.0, 0.0], [2.0, 2.0])
     found = recover_parameters(decay, T, 0.1, params=TRUTH, bounds=box, trials=50, rng=0)
     assert found == recover_parameters(decay, T, 0.1, params=TRUTH, bounds=(0.0, 2.0), trials=50, rng=0)
+
+
+@pytest.mark.parametrize("upper", [np.inf, 1e9])
+def test_curvature_where_a_model_has_one_side_only_is_not_known_and_says_so(upper):
+    def decay(p, t):
+        if p["rate"] < 0.0:
+            raise ValueError("no negative rates")
+        return p["a"] * np.exp(-p["rate"] * t)
+
+    t = np.linspace(0.0, 3.0, 7)
+    given = {"params": {"a": 1.0, "rate": 0.0}, "trials": 10, "rng": 0}
+    found = recover_parameters(decay, t, 0.01, bounds=({"rate": 0.0}, {"rate": upper}), **given)
+    assert np.isnan(found.predicted_bias).all()
+    assert (found.breakdown == 0.0).all()
+    assert "the model cannot be evaluated on both sides of it" in found.notes[-1]
+    free = recover_parameters(decay, t, 0.01, **given)
+    assert np.isnan(free.breakdown).all()
+    assert not free.linear.any()

@@ -49,9 +49,11 @@ class ParameterRecovery(Record):
     rmse_se: Array
     """(directions,) Monte Carlo standard error of `rmse`."""
     predicted_bias: Array
-    """(directions,) Box's bias: what curvature adds to the mean error, to second order in the noise."""
+    """(directions,) Box's bias: what curvature adds to the mean error, to second order in the noise; NaN where the
+    model cannot be evaluated on both sides of `parameters`."""
     breakdown: Array
-    """(directions,) factor on the noise at which, by second order or the first bound met, `linear_rmse` is 10 % off."""
+    """(directions,) factor on the noise at which, by second order or the first bound met, `linear_rmse` is 10 % off;
+    NaN as `predicted_bias`, where no bound is near."""
     coordinate_names: tuple[str, ...]
     """(coordinates,) numbers that the readings can determine: parameters, or effective parameters of a network."""
     coordinate_values: Array

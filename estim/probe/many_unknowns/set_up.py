@@ -11,7 +11,7 @@ from estim.attention import Network
 from estim.probe.assemble import assemble
 from estim.probe.directions.noise import Whitening, whitening
 from estim.probe.many_unknowns.bounds import read_bounds
-from estim.probe.many_unknowns.curvature import SecondOrder, box_breakdown, second_order
+from estim.probe.many_unknowns.curvature import LINEAR, SecondOrder, box_breakdown, second_order
 from estim.probe.many_unknowns.fits import Coordinates
 from estim.probe.many_unknowns.least_squares import EPS, Problem, absolute, whitened
 from estim.probe.many_unknowns.refit import NetworkRefit, Refit, refit_of
@@ -71,7 +71,10 @@ def set_up(
     coordinates = _coordinates(refit, seen, linear, probed)
     tangent = whitened(noise, probed.jacobian @ linear)
     curved = second_order(problem, linear, tangent, scales, coordinates.derivative)
-    breakdown = np.minimum(curved.breakdown(), box_breakdown(problem.truth, lower, upper, seen.standard_errors))
+    bounded = box_breakdown(problem.truth, lower, upper, seen.standard_errors)
+    breakdown = np.minimum(curved.breakdown(), bounded)
+    if bounded < LINEAR:  # whatever the curvature, where that is not known
+        breakdown = np.where(np.isnan(breakdown), bounded, breakdown)
     return SetUp(seen, problem, coordinates, curved, breakdown, lower, upper)
 
 

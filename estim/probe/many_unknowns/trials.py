@@ -54,7 +54,8 @@ def recover_parameters(
     bounds : pair of float, array_like of shape (parameters,) or mapping of names to numbers, optional
         Lower and upper ends of the parameters, in their units: ``(0, inf)`` for nonnegative ones. Infinite ones are
         legal, and stand for names left out; a `scipy.optimize.Bounds` is such a pair, too. Estimates stay inside, and
-        so do the differences that stand in for missing derivatives.
+        so do the differences that a fit takes for missing derivatives. The derivatives at `params`, and the curvature
+        there, are taken around it, beyond a bound nearby as well, as far as the model can be evaluated there.
     trials : int
         At least 2.
     rng : None, int or numpy.random.Generator
@@ -180,6 +181,11 @@ def _notes_before(start: SetUp) -> list[str]:
     if hidden:
         held = "move only as the fit happens to" if problem.bounded else "are held at the truth"
         notes.append(f"{hidden} directions that the readings do not resolve {held}; their error is not known.")
+    if not np.isfinite(start.curved.bias).all():
+        notes.append(
+            "The curvature at params is not known, as the model cannot be evaluated on both sides of it: there is no "
+            "predicted bias, and no breakdown but that by a bound nearby."
+        )
     if problem.floor > 1e-3:
         notes.append(f"Readings are rounded to {problem.floor:.1e} of the noise in float64: errors carry that, too.")
     return notes
