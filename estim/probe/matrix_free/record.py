@@ -1,24 +1,19 @@
 """The record of what a bank sees of a model whose parameters are too many to be listed one by one."""
 
-import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import probability, real_number
+from estim.probe.matrix_free.questions import ModelQuestions
 from estim.probe.matrix_free.rest import Rest
+from estim.probe.matrix_free.views import ModelViews
 from estim.probe.status import Status
 from estim.record import Record
 from estim.streams import Seed
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
-    from pandas import DataFrame
-    from statsmodels.iolib.summary import Summary
-
     from estim.probe.verdict.any_change import AnyChange
     from estim.probe.verdict.record import Verdict
 
@@ -26,7 +21,7 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModelSensitivity(Record):
+class ModelSensitivity(ModelQuestions, ModelViews, Record):
     """What the readings of a bank, at this noise, see of a model with many more parameters than readings.
 
     It reads like `Sensitivity`, with tensors in place of single parameters. As many directions as there are readings
@@ -113,144 +108,6 @@ class ModelSensitivity(Record):
             object.__setattr__(self, "rest", Rest.from_dict(self.rest))
         super().__post_init__()
 
-    @property
-    def parameters(self) -> int:
-        """Their number, all tensors together."""
-        return int(self.sizes.sum())
-
-    @property
-    def counts(self) -> dict[Status, int]:
-        """How many directions of the parameter space have each status; most are beyond the readings, UNRESOLVED."""
-        found = {status: self.status.count(status) for status in Status}
-        found[Status.UNRESOLVED] += self.parameters - len(self.status)
-        return found
-
-    @property
-    def noiseless(self) -> Array:
-        """Combinations of readings without noise, (0, readings): there are none here."""
-        return np.zeros((0, self.readings))
-
-    @property
-    def resolved(self) -> int:
-        """How many directions stand above the resolution: SEEN and WEAK."""
-        return sum(status in (Status.SEEN, Status.WEAK) for status in self.status)
-
-    @cached_property
-    def detectable_changes(self) -> Array:
-        """(named groups,) the relative size from which random changes of a group are detected: see `by_group`."""
-        from estim.probe.matrix_free.detectable import detectable_changes
-
-        found = detectable_changes(self)
-        found.flags.writeable = False  # held, as the fields are
-        return found
-
-    def rank(self, rtol: float = 1e-10) -> int:
-        """Return how many singular values exceed `rtol` times the largest: a matter of threshold, not of proof.
-
-        Parameters
-        ----------
-        rtol : float
-            Relative threshold, dimensionless, at least 0 and below 1. Values below the resolution are rounding.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        ValueError
-            When `rtol` is outside [0, 1), or so small that values that were not looked for may exceed it.
-        """
-        if not 0.0 <= real_number(rtol, "rtol") < 1.0:
-            msg = f"rtol must lie in [0, 1); got {rtol!r}"
-            raise ValueError(msg)
-        largest = float(self.singular_values[0])
-        if self.rest is not None and self.rest.directions and self.rest.bound > rtol * largest:
-            msg = (
-                f"rtol must be at least {self.rest.bound / largest:.3g} where only the strongest directions were "
-                f"looked for: others may have singular values up to that of the largest; got {rtol!r}"
-            )
-            raise ValueError(msg)
-        if not self.resolved:
-            return 0
-        return int(np.count_nonzero(self.singular_values > rtol * self.singular_values[0]))
-
-    def shift(self, readings_shift: npt.ArrayLike) -> float:
-        """Return how far a shift of the readings is along the resolved directions, in standard deviations of noise.
-
-        Parameters
-        ----------
-        readings_shift : array_like, shape (readings,)
-            In the readings' units, such as those of a changed copy of the model less its own, in the shape they have.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        TypeError, ValueError
-            When it has the wrong length, is not finite or holds no numbers.
-        """
-        from estim.probe.matrix_free.shifts import length_along, read_shift
-
-        return length_along(self, read_shift(self, readings_shift, "readings_shift"))
-
-    def power(self, readings_shift: npt.ArrayLike, *, confidence_level: float = 0.95) -> float:
-        """Return the probability that the change test detects a change that shifts the readings so.
-
-        Parameters
-        ----------
-        readings_shift : array_like, shape (readings,)
-            As for `shift`.
-        confidence_level : float
-            One minus the false-alarm rate, in (0, 1).
-
-        Returns
-        -------
-        float
-            A probability; 0 when nothing is resolved, for then there is no test.
-
-        Raises
-        ------
-        ValueError
-            As `shift`, and when `confidence_level` is outside (0, 1).
-        """
-        from estim.probe.verdict.change import change_power
-
-        level = probability(confidence_level, "confidence_level")
-        return change_power(self.shift(readings_shift), self.resolved, level)
-
-    def minimum_detectable(
-        self, readings_shift: npt.ArrayLike, *, power: float = 0.8, confidence_level: float = 0.95
-    ) -> float:
-        """Return the smallest multiple of a change that the change test detects with the given power.
-
-        Parameters
-        ----------
-        readings_shift : array_like, shape (readings,)
-            What the change itself shifts the readings by.
-        power : float
-            Wanted probability of detection, in (0, 1), above the false-alarm rate.
-        confidence_level : float
-            One minus the false-alarm rate, in (0, 1).
-
-        Returns
-        -------
-        float
-            Infinite for a change that shifts nothing.
-
-        Raises
-        ------
-        ValueError
-            As `power`.
-        """
-        from estim.probe.verdict.change import detectable_shift
-
-        wanted, level = probability(power, "power"), probability(confidence_level, "confidence_level")
-        shift, needed = self.shift(readings_shift), detectable_shift(self.resolved, wanted, level)
-        return math.inf if shift == 0.0 else needed / shift
-
     def judge(
         self,
         observed_shift: Any,
@@ -313,93 +170,3 @@ class ModelSensitivity(Record):
         return judge_shift(
             self, observed_shift, smallest_change, smallest_shift, absolute_sigma=absolute_sigma, **wanted
         )
-
-    def by_group(self) -> "DataFrame":
-        """Return, for each group of tensors with the others held fixed, what is seen of it.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row a group: number of parameters, dimension seen, best and worst RMSE floor along its own directions
-            (infinite where not all are seen), share of the directions seen, summing to one; and the detectable change:
-            the relative size from which random changes of the group are detected 4 times out of 5, over noise and
-            directions, by the change test at level 0.05, right to 1 %. Infinite where no size is known to be, NaN
-            where the group's parameters are zero. Where there is a `rest`, at most that.
-
-        Notes
-        -----
-        A verdict's test is at a lower level where it shares its false alarms with one of the residual, and then
-        detects a little less.
-        """
-        from estim.probe.matrix_free.summary import groups_frame
-
-        return groups_frame(self)
-
-    def by_input(self) -> "DataFrame":
-        """Return how much each input contributes to each resolved direction.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row an input, one column a resolved direction, numbered from the strongest; columns sum to one.
-        """
-        from estim.probe.summary import input_frame
-
-        return input_frame(self)  # type: ignore[arg-type]  # as above
-
-    def to_frame(self) -> "DataFrame":
-        """Return a pandas DataFrame, one row a direction: status, singular value, its error, RMSE floor, main group."""
-        from estim.probe.matrix_free.summary import directions_frame
-
-        return directions_frame(self)
-
-    def summary(self) -> "Summary":
-        """Return a statsmodels `Summary`: what is seen at the top, then groups and notes."""
-        from estim.probe.matrix_free.summary import model_summary
-
-        return model_summary(self)
-
-    def plot(self, *, figure: "Figure | SubFigure | None" = None) -> "Figure":
-        """Draw the spectrum of the whole and of each group, with the resolution.
-
-        Parameters
-        ----------
-        figure : matplotlib Figure or SubFigure, optional
-            What to draw into, as it is; a new figure when left out.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The one drawn into.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            When matplotlib is missing.
-        TypeError
-            When `figure` is neither a Figure nor a SubFigure.
-        """
-        from estim.probe.matrix_free.plot import plot_model
-
-        return plot_model(self, figure=figure)
-
-    def report(self, path: Any) -> None:
-        """Write one self-contained HTML page: tables and pictures.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write, ending in .html or .htm; an existing file is replaced once the new one is whole.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            When matplotlib is missing.
-        OSError
-            When the file cannot be written.
-        TypeError, ValueError
-            When `path` is none, or has another ending.
-        """
-        from estim.probe.matrix_free.page import write_model_report
-
-        write_model_report(self, path)
