@@ -12,7 +12,8 @@ from estim.probe.derivatives.differentiate import scales_of
 from estim.probe.derivatives.rounding import EPS, rounding_noise
 from estim.probe.directions.noise import Whitening, whitening
 from estim.probe.model.calls import Calls, first_calls
-from estim.probe.model.probe import as_callable, probe
+from estim.probe.model.elsewhere import as_callable
+from estim.probe.model.probe import probe
 from estim.probe.model.probed import Probed
 from estim.probe.model.same_batches import same_batches
 from estim.probe.order_of_inputs import require_order_of_bank

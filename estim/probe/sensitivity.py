@@ -13,13 +13,14 @@ from estim.probe.directions.noise import noise_of
 from estim.probe.model.batches import Batches, joined
 from estim.probe.model.given import require_nan_policy
 from estim.probe.model.kinds import (
+    is_function_of_jax,
     is_torch_module,
     require_keep,
     require_left_out,
     require_own_derivatives,
 )
 from estim.probe.model.names_of_inputs import names_of_inputs
-from estim.probe.model.probe import is_function_of_jax, probe
+from estim.probe.model.probe import probe
 from estim.probe.model.same_batches import same_batches
 from estim.probe.order_of_inputs import require_order_of_bank
 from estim.probe.record import Sensitivity

@@ -22,7 +22,7 @@ from estim.probe.jax.readings import Function
 from estim.probe.jax.slopes import require_derivative
 from estim.probe.jax.twin import in_float64
 from estim.probe.model.calls import Calls
-from estim.probe.model.probe import as_callable
+from estim.probe.model.elsewhere import as_callable
 from estim.probe.model.readings import complex_note
 from estim.probe.two_models.pair import (
     DIRECTIONS,

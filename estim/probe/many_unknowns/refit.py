@@ -15,9 +15,9 @@ from estim.attention.layer import FACTORS, unflatten
 from estim.probe.derivatives.differentiate import scales_of
 from estim.probe.model.batches import Batches
 from estim.probe.model.calls import Calls, First, first_calls
+from estim.probe.model.elsewhere import as_callable
 from estim.probe.model.given import read_jacobian
 from estim.probe.model.kinds import holds_jax_arrays
-from estim.probe.model.probe import as_callable
 
 Array = npt.NDArray[np.float64]
 Pull = Callable[[Array], Array]

@@ -21,11 +21,18 @@ from estim.probe.model.given import (
     short_floats,
     short_note,
 )
-from estim.probe.model.kinds import holds_jax_arrays, is_torch_module, require_own_derivatives
+from estim.probe.model.kinds import (
+    has_jacobian,
+    is_function_of_jax,
+    is_statsmodels,
+    require_held,
+    require_no_module,
+    require_own_derivatives,
+)
 from estim.probe.model.missing import missing_key
 from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.probed import Probed
-from estim.probe.model.readings import complex_note, flatten
+from estim.probe.model.readings import complex_note
 from estim.probe.model.stacked import stacked
 from estim.probe.model.untouched import call_with_copy
 
@@ -101,28 +108,21 @@ class _Options:
     def read(self, params: Any, argument: str = "params") -> Parameters:
         return read_parameters(params, names=self.names, groups=self.groups, argument=argument)
 
-    def require_held(self, model: Any) -> None:
-        """Refuse parameters and derivatives beside a model that has its own."""
-        for argument, value in (("params", self.params), ("jac", self.jac)):
-            if value is not None:
-                msg = f"{argument} must be left out: {type(model).__name__} has its own; got {type(value).__name__}"
-                raise ValueError(msg)
-
 
 def _choose(model: Any, options: _Options) -> Callable[[Any], Probed]:
     """Return what probes such a model on one bank, or on one batch of it."""
     if isinstance(model, Network):
-        options.require_held(model)
+        require_held(model, params=options.params, jac=options.jac)
         return lambda bank: _probe_network(model, bank, options)
-    if _is_statsmodels(model):
-        options.require_held(model)
+    if is_statsmodels(model):
+        require_held(model, params=options.params, jac=options.jac)
         return lambda bank: _probe_fitted(model, bank, options)
-    if _has_jacobian(model):
-        options.require_held(model)
+    if has_jacobian(model):
+        require_held(model, params=options.params, jac=options.jac)
         return lambda bank: _probe_exact(model, bank, options)
     if not callable(model):
         raise TypeError(_unknown(model))
-    _require_no_module(model)
+    require_no_module(model)
     if options.params is None:
         msg = "params must be given with a callable model; got None"
         raise TypeError(msg)
@@ -130,12 +130,6 @@ def _choose(model: Any, options: _Options) -> Callable[[Any], Probed]:
         return _prober_of_jax(model, options)
     parameters = options.read(options.params)
     return lambda bank: _probe_callable(model, bank, parameters, options)
-
-
-def is_function_of_jax(model: Any, params: Any) -> bool:
-    """Tell whether a model is a callable whose parameters are arrays of JAX."""
-    own = isinstance(model, Network) or _is_statsmodels(model) or _has_jacobian(model)
-    return callable(model) and not own and holds_jax_arrays(params)
 
 
 def _prober_of_jax(model: Callable[..., Any], options: _Options) -> Callable[[Any], Probed]:
@@ -153,77 +147,6 @@ def _prober_of_jax(model: Callable[..., Any], options: _Options) -> Callable[[An
         return _finished(first, derivative, None, parameters, options)
 
     return one
-
-
-def _has_jacobian(model: Any) -> bool:
-    return hasattr(model, "parameters") and callable(getattr(model, "jacobian", None))
-
-
-def _require_no_module(model: Any) -> None:
-    """Refuse a module of torch where its parameters are moved: only `estim.sensitivity` and `judge_models` take one."""
-    if is_torch_module(model):
-        msg = (
-            "model must be a callable model(params, bank) to be evaluated elsewhere, such as one that calls "
-            f"torch.func.functional_call; got the torch.nn.Module {type(model).__name__}, two of which "
-            "estim.judge_models compares"
-        )
-        raise TypeError(msg)
-
-
-def as_callable(model: Any, bank: Any, params: Any, names: Any = None) -> tuple[Callable[..., Any], Parameters, Any]:
-    """Return a model of any kind as (model(params, bank), its parameters, its bank), to be called elsewhere.
-
-    Raises
-    ------
-    TypeError
-        When the model cannot be evaluated at other parameters than its own.
-    """
-    options = _Options(params, None, names, None, False, 1, False)
-    if isinstance(model, Network):
-        from estim.probe.model.networks import NetworkAt, nested_parameters
-
-        options.require_held(model)
-        return _whole(NetworkAt(model), bank), options.read(nested_parameters(model), "model"), bank
-    if _is_statsmodels(model):
-        from estim.probe.model.statsmodels import read_result
-
-        options.require_held(model)
-        fitted = read_result(model, bank)
-        held = replace(options, names=names or fitted.names).read(fitted.params, "model.params")
-        return fitted.mean, held, fitted.exog
-    _require_no_module(model)
-    if _has_jacobian(model) or not callable(model):
-        msg = f"model must be a callable model(params, bank) to be evaluated elsewhere; got {type(model).__name__}"
-        raise TypeError(msg)
-    if params is None:
-        msg = "params must be given with a callable model; got None"
-        raise TypeError(msg)
-    if holds_jax_arrays(params):
-        from estim.probe.jax.dense import function_of
-
-        function, parameters = function_of(model, params, names)
-        return _whole(function, bank), parameters, bank
-    return _whole(model, bank), options.read(params), bank
-
-
-def _whole(model: Callable[..., Any], bank: Any) -> Callable[..., Any]:
-    return _OverBatches(model) if isinstance(bank, Batches) else model
-
-
-@dataclass(frozen=True)
-class _OverBatches:
-    """A model of one batch as a model of all of them."""
-
-    model: Callable[..., Any]
-
-    def __call__(self, params: Any, bank: Batches) -> NDArray[Any]:
-        return np.concatenate([flatten(self.model(params, batch)) for batch in bank])
-
-
-def _is_statsmodels(model: Any) -> bool:
-    """Recognise a fitted result without importing the library."""
-    home = any(kind.__module__.split(".")[0] == "statsmodels" for kind in type(model).__mro__)
-    return home and hasattr(model, "params") and hasattr(model, "model")
 
 
 def _unknown(model: Any) -> str:

@@ -10,8 +10,8 @@ from estim.attention import Network
 from estim.probe.along import error_of_change, noisy, start
 from estim.probe.assemble import assemble
 from estim.probe.model.calls import Calls
+from estim.probe.model.kinds import is_function_of_jax
 from estim.probe.model.parameters import read_parameters
-from estim.probe.model.probe import is_function_of_jax
 from estim.probe.two_models.pair import Pair, require_finite, third_margin
 from estim.probe.verdict.any_change import AnyChange
 from estim.probe.verdict.judge import Projected, project
