@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.recovery.arguments import check_span, checked_table, finite_number, of_one_function, real_number, reals
+from estim.recovery.declared import check_derivative
 from estim.recovery.functions import ArrayFunction
 from estim.recovery.interpolated import table_excess
 from estim.recovery.monotone import EPS, Monotone, check_monotone
@@ -204,35 +205,7 @@ class MeanResponse:
         self._derivative = None
         if derivative is not None:
             self._derivative = self._adopt(derivative, "derivative")
-            self._check_derivative()
-
-    def _check_derivative(self) -> None:
-        """Hold the derivative against the secants of the grid: its sign everywhere, its size in the middle."""
-        assert self._derivative is not None
-        theta = self._grid.theta
-        with np.errstate(all="ignore"):
-            slope = self._grid.sign * self._derivative(theta)
-        if np.isnan(slope).any():
-            msg = f"derivative is NaN at theta = {theta[np.argmax(np.isnan(slope))]:.6g}"
-            raise ValueError(msg)
-        secant = np.diff(self._grid.rise) / np.diff(theta)
-        wide = np.flatnonzero(np.diff(self._grid.rise) > 1e-4 * self._grid.rise[-1])
-        # A slope that vanishes may be rounded to below zero, as at the ends of a table.
-        negative = slope < -16.0 * EPS * secant[wide].max(initial=0.0)
-        if negative.any():
-            i = int(np.argmax(negative))
-            got = self._grid.sign * slope[i]
-            msg = f"derivative has the sign of a turning response at theta = {theta[i]:.6g}; got {got:.6g}"
-            raise ValueError(msg)
-        between = 0.5 * (slope[1:] + slope[:-1])
-        off = np.abs(between[wide] - secant[wide]) > 0.1 * secant[wide]
-        if wide.size and np.count_nonzero(off) > 0.5 * wide.size:
-            i = int(wide[np.argmax(off)])
-            msg = (
-                f"derivative disagrees with the response near theta = {theta[i]:.6g}: "
-                f"got {self._grid.sign * between[i]:.6g}, differences give {self._grid.sign * secant[i]:.6g}"
-            )
-            raise ValueError(msg)
+            check_derivative(self._derivative, self._grid)
 
     def __repr__(self) -> str:
         """Show name, domain and attainable range."""
