@@ -18,6 +18,7 @@ from estim.probe.directions.proven import Subspace, exact_null_space, gauge_of
 from estim.probe.directions.readout import measured
 from estim.probe.directions.resolve import Directions, resolve, undecided
 from estim.probe.directions.shares import carriers_of, group_table, groups_alone
+from estim.probe.doubts import doubts
 from estim.probe.labels import in_order
 from estim.probe.model.names_of_inputs import names_of_inputs
 from estim.probe.order_of_inputs import require_order_of_bank
@@ -109,8 +110,8 @@ def assemble(
         notes=(
             *probed.notes,
             *blind_notes(found.rank),
-            *_vague(found),
             *unshared,
+            *doubts(found, alone),
             *_beyond_counting(len(jacobian), parameters - proven),
         ),
         noise=noise_phrase(sigma, repeats),
@@ -143,16 +144,6 @@ def _complete(found: Directions) -> None:
     vague = np.isnan(found.singular_values)
     if vague.any():
         found.directions[vague] = complement(found.directions[~vague])
-
-
-def _vague(found: Directions) -> tuple[str, ...]:
-    """Say which singular values are left out."""
-    vague = int(np.isnan(found.singular_values).sum())
-    note = (
-        f"{vague} resolved directions are too weak, beside the strongest, for float64 to know their singular values in "
-        "the parameters' units (NaN): those free of units, statuses and floors hold."
-    )
-    return (note,) if vague else ()
 
 
 def _beyond_counting(readings: int, directions: int) -> tuple[str, ...]:
@@ -218,8 +209,8 @@ def _seen_or_weak(found: Directions, change: Array | None) -> list[Status]:
         unknown = int(np.isnan(found.singular_values[: found.rank]).sum())
         if unknown:
             msg = (
-                f"smallest_change, one number for all, cannot be compared with {unknown} of the floors: float64 does "
-                "not know them in the parameters' units; give one for each parameter, or parameters of like units"
+                f"smallest_change, one number for all, cannot be compared with {unknown} of the floors: they are "
+                "not known in the parameters' units; give one for each parameter, or parameters of like units"
             )
             raise ValueError(msg)
         seen = int(np.count_nonzero(found.singular_values[: found.rank] * change[0] >= 1.0))

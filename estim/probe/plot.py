@@ -6,6 +6,7 @@ import numpy as np
 
 from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, count_along, figure_for, plain, shorten
 from estim.probe.verdict.power_plot import draw_power
+from estim.probe.words import told_apart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -51,9 +52,10 @@ def _draw_weakest(axes: Any, result: "Sensitivity") -> None:
     if not shown:
         axes.text(0.5, 0.5, "every direction is a gauge", transform=axes.transAxes, ha="center", color=GREY)
         return
-    weight = np.abs(result.directions[shown]) * np.where(np.isfinite(result.column_norms), result.column_norms, 1.0)
+    rows = np.abs(told_apart(result)[shown])
+    weight = rows * np.where(np.isfinite(result.column_norms), result.column_norms, 1.0)
     if not weight.any():
-        weight = np.abs(result.directions[shown])
+        weight = rows
     largest = weight.max(axis=1, keepdims=True)  # so that no square overflows or vanishes
     share = (weight / np.where(largest > 0.0, largest, 1.0)) ** 2
     share /= np.maximum(share.sum(axis=1, keepdims=True), 1.0)

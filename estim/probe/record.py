@@ -35,9 +35,11 @@ class Sensitivity(Questions, Views, Record):
     parameters: Array
     """(parameters,) where the model was linearised."""
     singular_values: Array
-    """(directions,) of the whitened Jacobian, per parameter unit; infinite where noiseless readings decide."""
+    """(directions,) of the whitened Jacobian, per parameter unit; infinite where noiseless readings decide, NaN where
+    not known to 0.01. A note says where the error of the Jacobian allows more than that."""
     directions: Array
-    """(directions, parameters) unit vectors, in the parameters' units."""
+    """(directions, parameters) orthonormal, in the parameters' units. Those whose singular value is not known span what
+    the others leave, in no order."""
     status: tuple[Status, ...]
     """(directions,)."""
     scale: Array

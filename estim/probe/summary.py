@@ -87,10 +87,10 @@ def _modulo(gauge: int) -> str:
 
 def _weak(result: "Sensitivity") -> str:
     """Put the three weakest of the weak directions in words."""
-    from estim.probe.words import phrase
+    from estim.probe.words import phrase, told_apart
 
     rows = [k for k, status in enumerate(result.status) if status is Status.WEAK][-3:]
-    found = result.directions[rows]
+    found = told_apart(result)[rows]
     found = found / np.take_along_axis(found, np.abs(found * result.scale).argmax(axis=1)[:, None], axis=1)
     return "; ".join(phrase(row, result.names, result.scale) for row in found[::-1])
 

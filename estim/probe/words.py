@@ -1,11 +1,14 @@
 """Subspaces of parameter space in words: "a + b", "a - b"."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from estim.probe.directions.noise import read_sigma
+
+if TYPE_CHECKING:
+    from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
 
@@ -39,6 +42,12 @@ def combinations(
     found = tuple(phrase(row, names, scale) for row in reduced[:most])
     more = len(reduced) - len(found)
     return (*found, f"... and {more} more combinations") if more else found
+
+
+def told_apart(found: "Sensitivity") -> Array:
+    """Return the directions; where it is not known in the parameters' units which is which, those free of units."""
+    vague = np.isnan(found.singular_values)[:, None]
+    return np.where(vague, found.scaled_directions / found.scale, found.directions)
 
 
 def echelon(rows: Array, scale: Array, beside: Array | None = None) -> Array:

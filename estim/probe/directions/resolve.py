@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from estim.probe.directions.beside_null import beside_null
 from estim.probe.directions.blas import product
 from estim.probe.directions.condensed import Condensed
-from estim.probe.directions.factored import EPS, ROUNDING, Factored, factor, joined, rest_of
-from estim.probe.directions.graded_svd import complement, decompose, in_turn, orthonormal, triangular
-from estim.probe.directions.independent import basis_of, freed, strength
+from estim.probe.directions.factored import ROUNDING, Factored, factor, joined
+from estim.probe.directions.graded_svd import complement, in_turn
+from estim.probe.directions.independent import basis_of
 from estim.probe.directions.noise import norms_of
 from estim.probe.directions.proven import Subspace
+from estim.probe.directions.units import beside_known, in_units
 
 Array = NDArray[np.float64]
 
 #: Rows at a time.
 _ROWS = 64
-# Of a column beside a null space and the columns before it, below which what is left has lost half its digits.
-_CANCELLED = 1e-4
 
 
 @dataclass(frozen=True)
@@ -94,18 +94,15 @@ def resolve(condensed: Condensed, proven: Subspace | None = None) -> Directions:
     rank, size = len(found.values), len(scale)
     if proven is not None and rank and len(proven):
         found = _at_right_angles(found, proven.scaled)
-    beside_null = proven is not None and 0 < rank == size - len(proven) < size
-    plain = undecided(condensed.noisy) if rank < size and not beside_null else None
-    noisy = condensed.noisy / scale if beside_null else None
+    decided = proven is not None and 0 < rank == size - len(proven) < size
+    plain = undecided(condensed.noisy) if rank < size and not decided else None
+    noisy = condensed.noisy / scale if decided else None
     del condensed  # nor need the caller hold it, if memory matters
     if proven is not None and noisy is not None:
-        weights, values, directions = _beside_null(noisy, found, scale, proven)
+        weights, values, directions = beside_null(noisy, found, scale, proven)
         found = replace(found, unseen=proven.scaled)
     else:
-        beside = complement(proven.rows) if proven is not None and len(proven) else None
-        weights, values, right = found.times(scale, beside)
-        values = _known_to_rounding(values, found, scale) if rank < size else values
-        directions = _with_unseen(right, values, found.unseen / scale)
+        weights, values, directions = in_units(found, scale, proven)
     return Directions(
         rank=rank,
         singular_values=_padded(values, size),
@@ -143,12 +140,9 @@ def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Arr
     inside_slack = (slack + ROUNDING) @ np.abs(basis.T) + let_in * (fixed_slack @ np.abs(basis.T))
     inside = factor(noisy @ basis.T, inside_slack)
     found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis, rescaled=inside.weights())
-    # What is at right angles to what is known depends on units.
     span = basis_of(rows * scale)
-    still = complement(span)
     fixing, _, fixed = known.times(scale, span)
-    weights, values, right = found.times(scale, still)
-    values = _known_to_rounding(values, found, scale * norms_of(still))
+    weights, values, directions = beside_known(found, scale, fixed, complement(span))
     errors = [
         _error(fixing, fixed_slack, np.ones(len(fixed))),
         _error(weights, inside_slack, values),
@@ -157,7 +151,7 @@ def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Arr
     return Directions(
         rank=len(fixed) + len(values),
         singular_values=_padded(np.concatenate([infinite, values]), size),
-        directions=_with_unseen(np.concatenate([fixed, right]), values, found.unseen / scale),
+        directions=directions,
         scale=scale,
         scaled_singular_values=_padded(np.concatenate([infinite, found.values, found.unresolved])[:size], size),
         scaled_directions=np.concatenate([rows, found.right, found.unseen]),
@@ -165,11 +159,6 @@ def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Arr
         moved=Moved(np.concatenate([fixing, basis.T @ weights], axis=1), np.concatenate(errors)),
         undecided=undecided(condensed.noisy, len(fixed)) if len(fixed) + len(values) < size else None,
     )
-
-
-def _with_unseen(seen: Array, values: Array, unseen: Array) -> Array:
-    """Put under orthonormal seen directions such unseen ones: seen ones whose value is not known tell nothing."""
-    return joined(seen, orthonormal(unseen) if np.isnan(values).any() else rest_of(seen, unseen))
 
 
 def _known_rows(noiseless: Array, known: Factored) -> tuple[Array, Array]:
@@ -198,76 +187,12 @@ def undecided(noisy: Array, known: int = 0) -> Array:
     return np.concatenate([np.full(known, np.inf), svdvals(noisy, check_finite=False), np.zeros(size)])[:size]
 
 
-def _known_to_rounding(values: Array, found: Factored, effects: Array) -> Array:
-    """Make NaN of the values in the user's units that are rounding, where the unseen space is known to that only.
-
-    Strong parameters, by their `effects`, have a part in it, over the weakest value free of units.
-    """
-    if not len(values):
-        return values
-    largest = max(float(values[0]), float(effects.max()))
-    return np.where(values < 64.0 * EPS * len(effects) * largest / found.weakest, np.nan, values)
-
-
 def _error(weights: Array, slack: Array, values: Array) -> Array:
     known = np.flatnonzero(np.isfinite(slack))  # a column without bound is unresolved, and has no weight
     reach = np.zeros(weights.shape[1])
     for some in np.split(known, range(_ROWS, len(known), _ROWS)):
         reach += np.einsum("i,ij->j", slack[some], np.abs(weights[some]))
     return np.where(np.isnan(values), np.inf, reach)
-
-
-def _beside_null(noisy: Array, found: Factored, scale: Array, null: Subspace) -> tuple[Array, Array, Array]:
-    """Return weights, values and directions where `null` is proven to be all that is unseen.
-
-    In units decades apart the weak singular values depend on the null space more finely than the whitened Jacobian
-    shows it. With it known, columns that span the rest stand for all; they are made orthogonal to it, weak ones
-    first, so that no strong column's rounding enters a weaker one, and Jacobi's method keeps each value accurate
-    relative to itself.
-    """
-    from scipy.linalg import qr, solve_triangular
-
-    rank = len(found.values)
-    # Kept are columns about as independent as any, strong ones before weak ones, which the null space takes up most.
-    *_, order = qr(found.unseen / strength(scale), mode="r", pivoting=True)
-    others, kept = order[: len(null)], order[len(null) :]
-    kept = kept[np.argsort(scale[kept], kind="stable")]
-    basis, mixing = _projected(null.rows, kept)
-    # A column that the null space takes up nearly whole, or beside the others, leaves rounding there.
-    left_over = float(np.abs(np.diagonal(mixing)).min()) >= _CANCELLED
-    if not left_over:
-        kept = kept[::-1]
-        basis, mixing = _eliminated(null.scaled, scale, kept, others)
-    triangle = qr(noisy[:, kept], mode="r", overwrite_a=True)[0][:rank]
-
-    def effects() -> Array:
-        """Return what the basis moves: of the last column, and the next ones, no stronger column's rounding enters."""
-        moved = triangle * scale[kept]
-        return np.asarray(solve_triangular(mixing, moved.T, trans="T").T if left_over else moved @ mixing.T)
-
-    left, values, right = decompose(effects, found.resolution / found.weakest)
-    weights = np.zeros((len(scale), rank))
-    weights[kept] = solve_triangular(triangle, left)
-    return weights, values, np.concatenate([product(right, basis.T), null.rows])
-
-
-def _projected(null: Array, kept: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return orthonormal columns that span what rows `null` leave, and the triangle that makes projections of them.
-
-    Projected are the unit vectors of the kept parameters, weak ones first.
-    """
-    rest = -product(null.T, null[:, kept])
-    rest[kept, np.arange(len(kept))] += 1.0
-    return triangular(rest)
-
-
-def _eliminated(scaled: Array, scale: Array, kept: NDArray[np.intp], others: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return such columns again, and the triangle that makes of them the kept parameters with others mixed in.
-
-    Strong ones first. Eliminated in parameters of equal effect: over decades a null space may take up several beside
-    one another to rounding.
-    """
-    return triangular((freed(scaled, others, kept) / scale[kept, None] * scale).T)
 
 
 def _padded(values: Array, length: int) -> Array:

@@ -1,6 +1,7 @@
 """Who carries the information: inputs and readings, groups of parameters."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,13 +109,26 @@ def largest(parts: Array, most: int) -> NDArray[np.int64]:
     return found
 
 
-def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Subspace) -> dict[str, tuple[float, ...]]:
+class Alone(NamedTuple):
+    """What is seen of a group of parameters, the others held fixed."""
+
+    size: int
+    seen: int
+    best: float
+    worst: float
+    gauge: int
+    """Dimension of the gauge inside."""
+    doubt: float = 0.0
+    """Relative error of the worst floor, at most."""
+
+
+def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Subspace) -> dict[str, Alone]:
     """Resolve each group of columns by itself, the other parameters held fixed: the group's row of `group_table`.
 
     Nothing for a group of all parameters.
     """
     floors, scale = _floors_alone(condensed), condensed.scale
-    rows: dict[str, tuple[float, ...]] = {}
+    rows: dict[str, Alone] = {}
     for name, places in _places(groups).items():
         if len(places) == len(groups):
             continue
@@ -123,7 +137,7 @@ def groups_alone(condensed: Condensed, groups: tuple[str, ...], gauge: Subspace)
         within = gauge_within(gauge, member, scale)
         if len(places) == 1:  # nothing to decompose
             floor = float(floors[places[0]])
-            rows[name] = (1, int(floor < np.inf), floor, floor, len(within))
+            rows[name] = Alone(1, int(floor < np.inf), floor, floor, len(within))
         else:
             rows[name] = _row(resolve(condensed.columns(member), within), len(within))
     return rows
@@ -138,7 +152,7 @@ def _floors_alone(condensed: Condensed) -> Array:
 
 
 def group_table(
-    alone: dict[str, tuple[float, ...]], groups: tuple[str, ...], gauge: int, whole: Directions
+    alone: dict[str, Alone], groups: tuple[str, ...], gauge: int, whole: Directions
 ) -> tuple[tuple[str, ...], Array]:
     """Return the names of the groups, and what is seen of each alone with its share in the directions of all.
 
@@ -148,7 +162,7 @@ def group_table(
     along = whole.scaled_directions[: whole.rank]
     weight = np.einsum("ij,ij->j", along, along) / max(whole.rank, 1)
     rows = alone or {name: _row(whole, gauge) for name in places}
-    table = [(*rows[name][:4], weight[places[name]].sum(), *rows[name][4:]) for name in places]
+    table = [(*rows[name][:4], weight[places[name]].sum(), rows[name].gauge) for name in places]
     return tuple(places), np.array(table)
 
 
@@ -160,9 +174,9 @@ def _places(groups: tuple[str, ...]) -> dict[str, list[int]]:
     return places
 
 
-def _row(found: Directions, inside: int) -> tuple[float, ...]:
-    """Return size, dimension seen, best and worst floor, and the gauge inside."""
+def _row(found: Directions, inside: int) -> Alone:
     size, values = len(found.scale), found.singular_values[: found.rank]
     best = 1.0 / values[0] if found.rank else np.inf
     worst = 1.0 / values[-1] if found.rank == size - inside and found.rank else np.inf
-    return size, found.rank, best, worst, inside
+    weakest = found.scaled_singular_values[: found.rank].min(initial=np.inf)
+    return Alone(size, found.rank, best, worst, inside, found.resolution / weakest if np.isfinite(weakest) else 0.0)

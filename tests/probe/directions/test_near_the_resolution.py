@@ -64,6 +64,10 @@ def test_directions_of_values_that_are_not_known_span_what_the_others_leave():
     assert found.counts[Status.GAUGE] == 2
     assert np.isnan(found.singular_values).sum() == 1
     np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(5), atol=1e-12)
+    change = 0.1 / found.scale
+    weak = estim.Sensitivity.from_jacobian(jacobian, 1.0, symmetry=symmetry, smallest_change=change)
+    assert weak.counts[Status.WEAK] == 2
+    assert "theta[0]" in str(weak.summary()).split("Weak:")[1].split("Directions:")[0]
 
 
 @pytest.mark.parametrize("decades", [0, 3, 8])
@@ -96,3 +100,62 @@ def test_the_hardest_change_moves_no_noiseless_reading_where_units_are_decades_a
     step = np.array([0.0, 0.6, 0.8])
     noisy = jacobian[[0, 1, 4, 5, 6, 7]]
     assert verdict.shifts[0] == pytest.approx(np.linalg.norm(noisy @ step), rel=1e-12)
+
+
+def factor_said(found, start="The weakest directions"):
+    """The factor within which a note says that figures are known; 1.01 without a note."""
+    said = [note for note in found.notes if note.startswith(start)]
+    return float(said[0].split("within a factor of ")[1].split()[0]) if said else 1.01
+
+
+def test_figures_are_as_near_to_those_of_the_true_jacobian_as_a_note_says():
+    notes = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        rows, columns = int(rng.integers(2, 6)), int(rng.integers(2, 5))
+        rows = max(rows, columns)
+        true = rng.standard_normal((rows, columns))
+        true[:, -1] = true[:, 0] + 10.0 ** rng.uniform(-4, 0) * true[:, -1]
+        true *= 10.0 ** rng.uniform(-4, 4, columns)
+        error = 10.0 ** rng.uniform(-8, -2) * np.linalg.norm(true, axis=0)
+        given = true + error * rng.uniform(-1.0, 1.0, true.shape)
+        found = estim.Sensitivity.from_jacobian(given, 1.0, jac_error=np.broadcast_to(error, true.shape))
+        if found.resolved < columns:
+            continue
+        factor = factor_said(found)
+        notes += factor > 1.01
+        with mp.workdps(60):
+            exact = [float(value) for value in mp.svd_r(matrix(true), compute_uv=False)]
+            covariance = (matrix(true).T * matrix(true)) ** -1
+            bounds = [float(mp.sqrt(covariance[i, i])) for i in range(columns)]
+        for got, right in ((found.singular_values, exact), (found.standard_errors, bounds)):
+            ratio = got / right
+            assert ((ratio <= 1.001 * factor) & (ratio >= 0.999 / factor)).all(), seed
+    assert notes > 20
+
+
+def test_a_group_says_how_roughly_its_worst_floor_is_known():
+    eps = np.finfo(np.float64).eps
+    jacobian = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0 + 40.0 * eps, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
+    found = estim.Sensitivity.from_jacobian(jacobian, 1.0, groups=["a", "a", "b", "b"])
+    # The product of the two singular values is the determinant.
+    floor = float(np.linalg.norm(jacobian[:2, :2])) / (40.0 * eps)
+    said = next(note for note in found.notes if note.startswith("With the others"))
+    factor = float(said.split("of a ")[1].rstrip("."))
+    assert 1.01 < factor < 10.0
+    assert floor / factor <= found.by_group().loc["a", "worst_floor"] <= floor * factor
+
+
+def test_values_that_unseen_strong_parameters_may_change_are_not_given():
+    """Both Jacobians are within the error of each other, and the second value of one is 141 times that of the other."""
+    error = [1e-6, 100.0, 100.0]
+    for jacobian in ([[0.0, 1e8, 1e8], [1.0, 0.0, 0.0]], [[0.0, 1e8, 1e8], [1.0, 100.0, -100.0]]):
+        found = estim.Sensitivity.from_jacobian(jacobian, 1.0, jac_error=np.broadcast_to(error, (2, 3)))
+        assert found.resolved == 2
+        assert np.isnan(found.singular_values[1])
+        assert any("(NaN)" in note for note in found.notes)
+    # A strong parameter alone takes no part in what is not seen.
+    found = estim.Sensitivity.from_jacobian([[1e8, 0.5, 0.3], [2e7, 1.0, 0.7]], 1.0, jac_error=[[100.0, 1e-6, 1e-6]])
+    with mp.workdps(40):
+        exact = mp.svd_r(matrix([[1e8, 0.5, 0.3], [2e7, 1.0, 0.7]]), compute_uv=False)
+    assert found.singular_values[1] == pytest.approx(float(exact[1]), rel=1e-5)
