@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.derivatives.rounding import EPS, generic_signs
-from estim.probe.jax.coarse import COMBINATIONS, require_coarse_slopes
 from estim.probe.jax.other import vector_of_leaves
 from estim.probe.jax.parameters import Tree
 from estim.probe.jax.pieces import Parts, sampled
@@ -16,6 +15,7 @@ from estim.probe.jax.precision import SINGLE, precision, word
 from estim.probe.jax.products import INPUTS, Products
 from estim.probe.jax.readings import Function
 from estim.probe.jax.twin import in_float64
+from estim.probe.matrix_free.coarse import COMBINATIONS, require_coarse_slopes
 from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
 
 Array = npt.NDArray[np.float64]

@@ -48,7 +48,8 @@ def sensitivity_of_module(
             inputs = numbers_of_inputs(asked.inputs, len(seen.inputs))[seen.places]
         if size > DENSE:
             require_large(asked.names, *(options[name] for name in ("symmetry", "atol", "rtol", "smallest_change")))
-        require_derivative(subject, _held_against_differences(batches, seen, size))
+        said = require_derivative(subject, _held_against_differences(batches, seen, size))
+        subject.notes.extend(said)
         if size <= DENSE and subject.parameters.tensors[0].dtype != torch.float64:
             with in_double(module, bank, asked, seen) as double:
                 if double is not None:  # differences say more there
@@ -58,7 +59,8 @@ def sensitivity_of_module(
         if size > DENSE:
             return _large(module, bank, sigma, asked, subject, batches, replace(seen, inputs=inputs), options)
     probed = probe_module(module, bank, asked)
-    return assemble(replace(probed, inputs=inputs[np.argsort(seen.places)][probed.kept]), sigma, **options)
+    owners = inputs[np.argsort(seen.places)][probed.kept]
+    return assemble(replace(probed, inputs=owners, notes=(*probed.notes, *said)), sigma, **options)
 
 
 def _held_against_differences(batches: Bank, seen: Survey, size: int) -> Parts:

@@ -8,17 +8,28 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from estim.probe.matrix_free.coarse import COMBINATIONS, require_coarse_slopes
 from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
 from estim.probe.torch.readings import Subject, flat_array, gradients_of
+from estim.probe.torch.straight_through import require_no_quantiser
 
 Array = npt.NDArray[np.float64]
 _CAUSES = "a detach, a backward of its own, a checkpoint with use_reentrant=True"
+#: Readings, all of which are numbers of 16 bits, that are so by no accident.
+_FEWEST = 4
 #: Returns a fresh iterator over parts of a bank.
 Parts = Callable[[], Iterable[Any]]
 
 
-def require_derivative(subject: Subject, parts: Parts) -> None:
+def require_derivative(subject: Subject, parts: Parts) -> tuple[str, ...]:
     """Hold the gradients of the readings of some parts of a bank against differences.
+
+    Where readings are rounded to 16 bits, as under an autocast, those over long steps tell.
+
+    Returns
+    -------
+    tuple of str
+        Notes, where readings are so rounded.
 
     Raises
     ------
@@ -26,28 +37,62 @@ def require_derivative(subject: Subject, parts: Parts) -> None:
         When they are not those of the readings, or torch cannot take them.
     """
     steps, moved = line_of(subject)
+    kinds: set[torch.dtype] = set()
 
     def at(step: float) -> Array:
         found = []
         with moved(step), torch.no_grad():
             for part in parts():
                 try:
-                    found.append(flat_array(subject.values(part)))
+                    values = subject.values(part)
                 except (TypeError, ValueError):  # not at these parameters
                     return np.array(np.nan)
+                kinds.add(values.dtype)
+                found.append(flat_array(values))
         return np.concatenate(found)
 
     start = at(0.0)
     if not np.isfinite(start).all():
-        return
-    with moved(0.0):
-        said, squares = _terms(subject, parts(), steps, weights_of(len(start)))
+        return ()
     eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
-    require_slopes(
-        at, start, said, np.sqrt(squares), eps=eps,
-        library=f"torch ({_CAUSES}, a hook, an autocast, or a rounding that gradients pass through? "
-        "requires_grad_(False) leaves out what is detached on purpose)",
-    )  # fmt: skip
+    short = _short_floats(start, kinds, eps)
+    weights = weights_of(len(start)) if short is None else weights_of(len(start), COMBINATIONS)
+    with moved(0.0):
+        said, squares = _terms(subject, parts(), steps, weights)
+    library = (
+        f"torch ({_CAUSES}, a hook, an autocast, or a rounding that gradients pass through? "
+        "requires_grad_(False) leaves out what is detached on purpose)"
+    )
+    if short is None:
+        require_slopes(at, start, said, np.sqrt(squares), eps=eps, library=library)
+        return ()
+    enough = require_coarse_slopes(
+        lambda step: weights @ (at(step) - start), lambda step: step * said, np.sqrt(squares), library
+    )
+    return _notes_on(short, enough)
+
+
+def _short_floats(readings: Array, kinds: set[torch.dtype], eps: float) -> str | None:
+    """Return the name of floats of 16 bits that hold all readings of a model in longer ones, of rounding `eps`."""
+    found = np.unique(readings[readings != 0.0])
+    values = torch.from_numpy(found)
+    for kind in (torch.bfloat16, torch.float16):  # what the first holds the second may hold, too
+        by_value = len(found) >= _FEWEST and bool((values.to(kind).double() == values).all())
+        if torch.finfo(kind).eps > eps and (kinds == {kind} or by_value):
+            return str(kind).removeprefix("torch.")
+    return None
+
+
+def _notes_on(kind: str, checked: bool) -> tuple[str, ...]:
+    rounded = (
+        f"readings are rounded to {kind}, by a cast or an autocast: derivatives are those before it, and sigma must "
+        "cover the rounding"
+    )
+    unknown = (
+        f"derivatives were not held against differences of the readings, which say too little in {kind}: one that is "
+        "not the model's, as of a detach, would not show"
+    )
+    return (rounded,) if checked else (rounded, unknown)
 
 
 def require_derivative_along(
@@ -130,6 +175,7 @@ def _terms(subject: Subject, parts: Iterable[Any], steps: list[torch.Tensor], we
     said, squares, first = np.zeros(len(weights)), np.zeros(len(weights)), 0
     for part in parts:
         readings = subject.readings(part).reshape(-1)
+        require_no_quantiser(subject.module, readings)
         for k, combination in enumerate(weights[:, first : first + len(readings)]):
             for gradient, step in zip(_gradients(subject, readings, combination), steps, strict=True):
                 product = gradient * step

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from estim.one_thread import OneThread
+from estim.probe.torch.surroundings import plain_surroundings
 
 #: Of modules that are being read, the outermost first.
 _open: list["Snapshot"] = []
@@ -40,6 +41,7 @@ def untouched(module: torch.nn.Module) -> Iterator["Snapshot"]:
         stack.enter_context(_other_generators())
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
+        stack.enter_context(plain_surroundings())
         # Not module.eval(), which a subclass may have made into something else.
         for part in snapshot.parts:
             part.training = False

@@ -9,7 +9,7 @@ import jax.numpy as jnp  # noqa: E402
 
 import estim  # noqa: E402
 from estim.probe.jax import large  # noqa: E402
-from estim.probe.jax.coarse import require_coarse_slopes  # noqa: E402
+from estim.probe.matrix_free.coarse import require_coarse_slopes  # noqa: E402
 from tests.probe.jax.functions import PERCEPTRON, arrays, inputs, perceptron_weights  # noqa: E402
 
 NOTE = "derivatives were not held against differences of the readings, which say too little in {}"
