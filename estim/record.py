@@ -68,9 +68,7 @@ class Record:
         unknown = [str(name) for name in fields if name not in known]
         if missing or unknown:
             said = [
-                f"{what} {', '.join(names)}"
-                for what, names in (("misses", missing), ("does not know", unknown))
-                if names
+                f"{what} {', '.join(names)}" for what, names in (("lacks", missing), ("has no field", unknown)) if names
             ]
             msg = f"{cls.__name__} {' and '.join(said)}"
             raise ValueError(msg)

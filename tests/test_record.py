@@ -134,7 +134,7 @@ def test_a_missing_or_unknown_field_is_named():
     fields = exact_at_the_lower_end().to_dict()
     del fields["rmse"]
     fields["rsme"] = [1.0]
-    with pytest.raises(ValueError, match=r"^Recovery misses rmse and does not know rsme$"):
+    with pytest.raises(ValueError, match=r"^Recovery lacks rmse and has no field rsme$"):
         estim.Recovery.from_dict(fields)
 
 

@@ -30,8 +30,8 @@ class MeanResponse:
     Parameters
     ----------
     function : callable
-        ``function(theta) -> mean``, in the units of the readings; either takes a float or is vectorised over a 1-D
-        array: which of the two, is found out. Pure: it is called about three thousand times here.
+        ``function(theta) -> mean``, in the units of the readings. It may take a float or a 1-D array: which of the two
+        is found out. It must be pure: it is called about three thousand times here.
     lower, upper : float
         The domain of theta, in the units of the parameter. `upper` may be infinite; the attainable range is then half
         open, and its limit is found, or refused with a sentence.
@@ -286,7 +286,7 @@ class MeanResponse:
         return self.baseline + self.excess(theta) if self._mean is None else self._map(self._mean, theta)
 
     def excess(self, theta: npt.ArrayLike) -> Any:
-        """Evaluate m(theta) - m(lower); arguments, result and errors as for calling the response."""
+        """Evaluate m(theta) - m(lower); arguments, result and errors are those of calling the response."""
         return self._map(self._raw_excess, theta)
 
     def slope(self, theta: npt.ArrayLike) -> Any:

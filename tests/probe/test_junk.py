@@ -80,12 +80,12 @@ def _refusal(call, argument, junk):
 @pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
 def test_a_record_comes_from_its_own_json_only(junk):
     for read in (estim.Sensitivity.from_json, estim.Sensitivity.from_dict):
-        with pytest.raises((TypeError, ValueError), match=r"^Sensitivity (must come from|misses)"):
+        with pytest.raises((TypeError, ValueError), match=r"^Sensitivity (must come from|lacks)"):
             read(junk)
 
 
 def test_missing_fields_are_named_once():
-    with pytest.raises(ValueError, match=r"^Sensitivity misses names, groups, ") as caught:
+    with pytest.raises(ValueError, match=r"^Sensitivity lacks names, groups, ") as caught:
         estim.Sensitivity.from_json("{}")
     assert str(caught.value).count(" groups,") == 1
 

@@ -214,7 +214,7 @@ def _assembled(columns: list[Column], first: First, parameters: Parameters, nois
     notes += steep
     # The noise that was found is then part of what is steep.
     if not steep and np.median(noise.relative) > _COARSE:
-        notes.append(f"the model computes to {np.median(noise.relative):.0e} of its readings only")
+        notes.append(f"the model computes its readings only to a relative {np.median(noise.relative):.0e}")
     return Derivative(jacobian, error, "differences", tuple(notes))
 
 

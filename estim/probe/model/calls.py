@@ -224,14 +224,15 @@ def refusal(call: Callable[[Any], Any], bank: Any, error: Exception) -> str:
         if cause is not None and first is None:
             first = (i, cause)
         if accepted and first is not None:
-            return f"{said}; input {first[0]} is the first that it refuses alone, too: {first[1]!r}"
+            return f"{said}; input {first[0]} is the first that it also refuses on its own: {first[1]!r}"
     if accepted:
-        return f"{said}; it accepts every input of the bank alone"
+        return f"{said}; it accepts every input of the bank on its own"
     if hasattr(bank, "columns"):
         return (
-            f"{said}; it refuses every row alone, so no single one is the cause; the columns are {list(bank.columns)}"
+            f"{said}; it refuses every row on its own, too, so no single one is the cause; the columns are "
+            f"{list(bank.columns)}"
         )
-    return f"{said}; it refuses every input alone, so no single one is the cause"
+    return f"{said}; it refuses every input on its own, too, so no single one is the cause"
 
 
 def _raised(call: Callable[[Any], Any], bank: Any) -> Exception | None:

@@ -85,7 +85,7 @@ def check_jacobian(jacobian: Array, first: First, parameters: Parameters) -> tup
     relative = float(_MARGIN * (beyond / np.where(typical > 0.0, typical, 1.0)).max())
     if relative <= _ROUNDING * EPS:
         return 0.0, ()
-    return relative, (f"jac agrees with differences of the model to {relative:.1g} only, which is taken for its error",)
+    return relative, (f"jac agrees with differences of the model only to {relative:.1g}, which is taken as its error",)
 
 
 def _root_sum(jacobian: Array, direction: Array) -> Array:

@@ -139,7 +139,7 @@ def _groups(given: Any, default: list[str], names: tuple[str, ...]) -> tuple[str
         raise ValueError(msg)
     wrong = sorted(set(names) ^ set(home))
     if wrong or sum(len(members) for members in given.values()) != len(names):
-        what = f"missing or unknown: {', '.join(wrong)}" if wrong else "a name stands in two groups"
+        what = f"missing or unknown: {', '.join(wrong)}" if wrong else "a name is in two groups"
         msg = f"groups must hold every parameter once; {what}"
         raise ValueError(msg)
     return tuple(home[name] for name in names)

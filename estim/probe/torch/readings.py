@@ -115,8 +115,8 @@ class Subject:
                 with torch.no_grad():
                     self.call(sliced(batch, k, k + 1))
             except Exception as cause:
-                return f"{said}; input {k} is the first that it refuses alone, too: {cause!r}"
-        return f"{said}; it accepts every input of the bank alone"
+                return f"{said}; input {k} is the first that it also refuses on its own: {cause!r}"
+        return f"{said}; it accepts every input of the bank on its own"
 
     def _look_for_writes(self) -> None:
         written = {id(tensor) for tensor in self.snapshot.written()}

@@ -201,7 +201,7 @@ def _by_rule(
     notes = ["The rule was judged against one change; another of the same size may be easier or harder for it."]
     if margin.notes and math.isnan(rates.shift):
         notes.append(
-            f"By the error of the Jacobian, the change moves the readings by up to {margin.doubt:.3g} standard "
+            f"Within the error of the Jacobian, the change may move the readings by up to {margin.doubt:.3g} standard "
             "deviations more or less than was simulated."
         )
     if rates.false_alarms > alarm:

@@ -15,8 +15,8 @@ class AnyChange:
     Parameters
     ----------
     size : float
-        Positive: dimensionless for a relative change, 0.01 being 1 %; otherwise in the parameters' units. Of a relative
-        size of 1 or more, 100 %, verdicts say so in a note.
+        Positive: dimensionless for a relative change, 0.01 being 1 %; otherwise in the parameters' units. A verdict
+        notes a relative size of 1 (100 %) or more.
     group : str, optional
         A group of the record, or the beginning of parameters' names ("layer1.query"); the others are held. All
         parameters when left out.

@@ -71,13 +71,14 @@ class Margin:
             return ()
         if len(self.shifts) > 1:
             return (
-                "By the error of the Jacobian, random changes move the readings by up to "
-                f"{2.0 * self.doubt:.3g} standard deviations more than is counted; better derivatives narrow that.",
+                "Within the error of the Jacobian, random changes may move the readings by up to "
+                f"{2.0 * self.doubt:.3g} standard deviations more than is counted; better derivatives would narrow "
+                "that.",
             )
         return (
-            "By the error of the Jacobian, the smallest change moves the readings by anything between "
+            "Within the error of the Jacobian, the smallest change moves the readings by anything between "
             f"{middle:.3g} and {middle + 2.0 * self.doubt:.3g} standard deviations; the least is counted; better "
-            "derivatives narrow that.",
+            "derivatives would narrow that.",
         )
 
 

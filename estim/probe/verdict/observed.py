@@ -224,7 +224,7 @@ def rounding_note(found: "Sensitivity", seen: Observation, *, certain: bool) -> 
     if largest == 0.0 or not (beyond or (certain and noiseless)):
         return ()
     what = "which is more than some of their noise" if beyond else "which is all that a reading without noise may move"
-    return (f"By rounding, readings before and after may differ by up to {largest:.3g}, {what}.",)
+    return (f"By rounding alone, readings before and after may differ by up to {largest:.3g}, {what}.",)
 
 
 def noiseless_movement(found: "Sensitivity", seen: Observation) -> bool:

@@ -60,13 +60,13 @@ class Verdict(Record):
     degrees: int
     """Its degrees of freedom."""
     p_value: float
-    """So large a statistic though nothing changed, by the change test or the user's rule."""
+    """Probability of so large a statistic when nothing changed, by the change test or the user's rule."""
     residual_statistic: float
     """The same of what no change of the parameters can do, to first order."""
     residual_degrees: int
     """Its degrees of freedom; 0 where the parameters can move the readings in every way."""
     residual_p_value: float
-    """So large a residual though nothing changed."""
+    """Probability of so large a residual when nothing changed."""
     noise_degrees: float
     """Degrees of freedom from which the noise was estimated; infinite where sigma was taken as known."""
     noise_scale: float
@@ -76,19 +76,19 @@ class Verdict(Record):
     level: float
     """Level of each of the two change tests, or of the one there is."""
     false_alarm_rate: float
-    """Probability of CHANGED though nothing changed: exact for known noise, else an upper bound."""
+    """Probability of CHANGED when nothing changed: exact for known noise, else an upper bound."""
     false_alarm_se: float
     """Monte Carlo standard error of that; 0 where it is exact or a bound."""
     wanted_power: float
     """Power that silence must have to be believed."""
     shifts: Array
-    """(members,) what the smallest change moves; one entry but for random directions, ascending."""
+    """(members,) the shift that the smallest change makes; ascending, and only one unless directions are random."""
     power: float
     """Probability that the change test would have detected the smallest change; of random ones, the mean."""
     power_se: float
     """Monte Carlo standard error of that; 0 where it is exact."""
     equivalence_p_value: float
-    """So small a statistic though the shift were at least that of the smallest change."""
+    """Largest probability of so small a statistic when the shift is at least that of the smallest change."""
     equivalence_limit: float
     """Largest statistic that is equivalent."""
     equivalence_probability: float
@@ -106,7 +106,7 @@ class Verdict(Record):
     unseen: tuple[str, ...]
     """What of the smallest change of interest is not seen, in words: it needs other inputs, digits or derivatives."""
     needs_inputs: bool
-    """Whether only other inputs can help: the seam for choosing them."""
+    """Whether only other inputs can help."""
     notes: tuple[str, ...]
     """What a reader must know before believing a number."""
 
@@ -121,7 +121,7 @@ class Verdict(Record):
 
     @property
     def smallest_shift(self) -> float:
-        """What the smallest change moves; of random ones, the least that was drawn."""
+        """The shift of the smallest change; of random ones, the least that was drawn."""
         return float(self.shifts.min())
 
     @property

@@ -59,7 +59,7 @@ def _shift(result: "Verdict") -> str:
     if np.isinf(result.shifts).all():
         return "inf standard deviations"
     low, middle, high = (number(float(value)) for value in np.quantile(result.shifts, [0.05, 0.5, 0.95]))
-    return f"{middle} standard deviations, half the time less; 5 % to 95 %: {low} to {high}"
+    return f"{middle} standard deviations in the median; 5 % to 95 %: {low} to {high}"
 
 
 def _with_error(value: float, error: float) -> str:

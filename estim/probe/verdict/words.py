@@ -54,18 +54,18 @@ def reason_for(outcome: Outcome, said: Said) -> str:
 def _moved(said: Said) -> list[str]:
     seen, parts = said.observed, []
     if seen.certain:
-        parts.append("A reading without noise moved, which is certain.")
+        parts.append("A reading without noise moved: that is certain.")
     if seen.degrees and said.p_value <= said.level:
         figure = _figure(seen.statistic, seen.degrees, seen.noise_degrees)
         parts.append(f"The readings moved as parameters can move them: {figure}, {p_of(said.p_value)}.")
         if said.equivalence_p_value <= said.alarm:
-            parts.append(f"The shift is all the same smaller than that of {said.margin.words}.")
+            parts.append(f"The shift is nevertheless smaller than that of {said.margin.words}.")
     if seen.residual_degrees and said.residual_p_value <= said.level:
         figure = _figure(seen.residual, seen.residual_degrees, seen.noise_degrees)
         parts.append(
             f"The readings moved in a way that no small change of the parameters can: {figure}, "
             f"{p_of(said.residual_p_value)}. The change is outside the model, or too large for its linearisation, "
-            "or the noise is larger than said."
+            "or the noise is larger than stated."
         )
     return parts
 
@@ -127,14 +127,14 @@ def _for_the_blind(said: Said) -> str:
         return advice_for_the_unseen(margin, nothing=not said.observed.degrees)
     if said.wanted >= said.most:
         return (
-            f"Impossible, because a power of {said.wanted:g} exceeds {said.most:.4g}, how often no false alarm "
-            "intervenes: ask for less power or a higher confidence level."
+            f"Impossible, because a power of {said.wanted:g} exceeds {said.most:.4g}, the probability of no "
+            "false alarm: ask for less power or a higher confidence level."
         )
     if said.sigma_factor == 0.0:
         return "Impossible by repeats or less noise, because the change hardly moves the readings: other inputs may."
     noise = f"noise {said.sigma_factor:.3g} times the present one"
     if said.repeats_needed is None:
-        return f"By repeats impossible, because {_why_not(said)}. {_capital(noise)} would do, or inputs that show more."
+        return f"Impossible by repeats, because {_why_not(said)}. {_capital(noise)} would do, or inputs that show more."
     side = " before the change and as many after it" if said.sides == 2 else ""
     return (
         f"{said.repeats_needed} repeats{side} in place of {said.count}, or {noise}: then silence is believed with "

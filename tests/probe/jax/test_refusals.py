@@ -256,7 +256,7 @@ def test_the_input_that_a_function_refuses_is_named(monkeypatch, dense):
         return line(params, bank)
 
     bank = np.array([1.0, 2.0, 99.0, 4.0, 5.0, 6.0])
-    message = r"the model raised RuntimeError\('too large'\) for this bank; input {} is the first that it refuses alone"
+    message = r"the model raised RuntimeError\('too large'\) for this bank; input {} is the first that it also"
     refused(picky, message.format(2), bank=bank)
     refused(picky, "batch 1: " + message.format(0), bank=estim.Batches(lambda: iter([bank[:2], bank[2:]])))
 

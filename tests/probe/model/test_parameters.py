@@ -160,7 +160,7 @@ def test_what_is_no_parameter_is_refused(params, kind, message):
         ({"groups": {"g": ["theta[0]"]}}, r"groups must hold every parameter once; missing or unknown: theta\[1\]"),
         (
             {"groups": {"g": ["theta[0]", "theta[1]"], "h": ["theta[1]"]}},
-            "groups must hold every parameter once; a name stands in two groups",
+            "groups must hold every parameter once; a name is in two groups",
         ),
     ],
 )

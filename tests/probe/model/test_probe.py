@@ -183,7 +183,7 @@ class TestJacobianGiven:
         found = probe(model, x, params=[1.0, 0.5], jac=lambda t, x: jacobian(t, x) * (1.0 + accuracy * wrong))
         assert (np.abs(found.jacobian - jacobian([1.0, 0.5], x)) <= found.bound).all()
         assert found.bound.max() < 100.0 * accuracy * np.abs(found.jacobian).max()
-        assert "jac agrees with differences of the model to" in found.notes[0]
+        assert "jac agrees with differences of the model only to" in found.notes[0]
 
     def test_in_short_floats_is_known_to_their_rounding(self):
         short = probe(model, X, params=[1.0, 0.5], jac=lambda t, x: jacobian(t, x).astype(np.float32))
@@ -350,9 +350,9 @@ class TestRefusals:
                 raise KeyError("bad")
             return [float(v) for v in x]
 
-        expected = "it refuses every input alone, so no single one is the cause"
+        expected = "it refuses every input on its own, too, so no single one is the cause"
         if len(bad) < count:
-            expected = f"input {min(bad)} is the first that it refuses alone, too"
+            expected = f"input {min(bad)} is the first that it also refuses on its own"
         with pytest.raises(ValueError, match=expected):
             probe(picky, list(range(count)), params=[1.0])
 
@@ -362,13 +362,13 @@ class TestRefusals:
                 raise ValueError("too many")
             return x
 
-        with pytest.raises(ValueError, match=r"too many.*; it accepts every input of the bank alone"):
+        with pytest.raises(ValueError, match=r"too many.*; it accepts every input of the bank on its own"):
             probe(picky, X, params=[1.0])
 
     def test_of_a_table_its_columns_are_shown(self):
         with pytest.raises(
             ValueError,
-            match=r"KeyError\('q'\) .*every row alone, so no single one is the cause; the columns are \['u'\]",
+            match=r"KeyError\('q'\) .*every row on its own, too, so no single one is the cause; the columns are \['u'\]",
         ):
             probe(lambda p, d: p["a"] * d["q"], pd.DataFrame({"u": X}), params={"a": 1.0})
 

@@ -220,7 +220,7 @@ def test_the_batch_and_the_input_that_a_model_refuses_are_named():
         Picky(), bank, ValueError, r"^the model raised RuntimeError\('too large'\) for this bank; input 7 is the first"
     )
     batches = estim.Batches(lambda: (bank[k : k + 3] for k in (0, 3, 6)))
-    refused(Picky(), batches, ValueError, r"^batch 2: the model raised .* input 1 is the first that it refuses alone")
+    refused(Picky(), batches, ValueError, r"^batch 2: the model raised .* input 1 is the first that it also refuses")
 
 
 @pytest.mark.parametrize(
