@@ -19,6 +19,8 @@ _SAME = 1e-10
 _ROUNDING, _ROUGH = 16.0 * EPS, 1e-6
 #: What is left of a row beside those before it, below which it has lost digits that its entries have.
 _PARALLEL = 1e-6
+#: Sweeps that make entries comparable.
+_SWEEPS = 30
 #: Power of its strength that makes up for a column being less independent: thirty decades for three.
 _STRENGTH = 0.1
 
@@ -100,9 +102,19 @@ def _less(rows: Array, by: Array, others: Array, others_by: Array) -> Array:
 
 
 def _units(rows: Array) -> Array:
-    """Return units of the columns in which the entries of the rows, themselves of any length, are comparable."""
-    largest = (np.abs(rows) / np.abs(rows).max(axis=1, keepdims=True)).max(axis=0, initial=0.0)
-    return np.where(largest > 0.0, largest, 1.0)
+    """Return units of the columns in which the entries of the rows, themselves of any length, are comparable.
+
+    Those in which the squared logarithms of entries that are not zero have the least sum (Curtis and Reid, On the
+    automatic scaling of matrices for Gaussian elimination, 1972, doi:10.1093/imamat/10.1.118), by turns.
+    """
+    there = rows != 0.0
+    logs = np.log(np.where(there, np.abs(rows), 1.0))
+    in_row, in_column = (np.maximum(there.sum(axis=axis), 1) for axis in (1, 0))
+    columns = np.zeros(rows.shape[1])
+    for _ in range(_SWEEPS):
+        lengths = (there * (logs - columns)).sum(axis=1) / in_row
+        columns = (there * (logs - lengths[:, None])).sum(axis=0) / in_column
+    return np.asarray(np.exp(columns))
 
 
 def _echelon(rows: Array) -> Array:

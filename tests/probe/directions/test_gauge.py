@@ -47,3 +47,14 @@ def test_a_key_beside_a_zero_query_is_gauge():
     network = Network([Layer(ZERO, GENERIC[0], ONE)])
     assert estim.sensitivity(network, BANK, 0.1).counts["gauge"] == 4
     np.testing.assert_array_equal(Network([Layer(ZERO, GENERIC[1], ONE)])(BANK), network(BANK))
+
+
+def test_symmetries_of_parameters_without_effect_are_counted_in_any_units():
+    """Nothing says how the units of these compare, but the symmetries themselves."""
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        parameters = int(rng.integers(2, 10))
+        plain = rng.integers(-2, 3, (parameters, int(rng.integers(1, parameters))))
+        units = 2.0 ** rng.integers(-60, 60, parameters)
+        found = estim.Sensitivity.from_jacobian(np.zeros((1, parameters)), 1.0, symmetry=plain / units[:, None])
+        assert found.counts["gauge"] == np.linalg.matrix_rank(plain), seed
