@@ -31,8 +31,6 @@ Array = npt.NDArray[np.float64]
 
 #: How far the RMSE may leave the linear prediction before that counts as wrong, as for one unknown.
 LINEAR_TOLERANCE = 0.1
-#: Breakdown from which on the linear prediction counts as one that holds.
-LINEAR = 10.0
 #: Step of the second and third derivatives, in parts of a parameter: long, since a Jacobian of weak directions carries
 #: rounding, and good to three digits, which is more than a prediction of where 10 % are lost needs.
 STEP = 2.0**-5

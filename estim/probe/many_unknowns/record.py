@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
+#: Breakdown from which on the linear prediction counts as one that holds.
+LINEAR = 10.0
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ParameterRecovery(Record):
@@ -87,7 +90,7 @@ class ParameterRecovery(Record):
     @property
     def linear(self) -> npt.NDArray[np.bool_]:
         """(directions,) whether theory says that the linear prediction holds: `breakdown` at least ten."""
-        return np.asarray(self.breakdown >= 10.0)
+        return np.asarray(self.breakdown >= LINEAR)
 
     @property
     def z_scores(self) -> Array:

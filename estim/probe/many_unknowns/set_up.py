@@ -11,9 +11,10 @@ from estim.attention import Network
 from estim.probe.assemble import assemble
 from estim.probe.directions.noise import Whitening, whitening
 from estim.probe.many_unknowns.bounds import read_bounds
-from estim.probe.many_unknowns.curvature import LINEAR, SecondOrder, box_breakdown, second_order
+from estim.probe.many_unknowns.curvature import SecondOrder, box_breakdown, second_order
 from estim.probe.many_unknowns.fits import Coordinates
 from estim.probe.many_unknowns.least_squares import EPS, Problem, absolute, whitened
+from estim.probe.many_unknowns.record import LINEAR
 from estim.probe.many_unknowns.refit import NetworkRefit, Refit, refit_of
 from estim.probe.model.probe import probe
 from estim.probe.model.probed import Probed
