@@ -6,7 +6,8 @@ notation: n inputs, a readings of each, t rows (tokens, places) of each input; g
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.autograd.graph import GradientEdge
 from estim.probe.torch.convolution import gradients_of_filters, patches_of
 from estim.probe.torch.owners import Table, rows_of_inputs
 from estim.probe.torch.source import Source, digits_of, goes_on
-from estim.probe.torch.uses import ROWS, Use
+from estim.probe.torch.uses import ROWS, TIED, Use
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class Factors:
     """Of each reading a, (n, t, out), as torch gave them; for "rows" these themselves, (n, a, size); (n, a, 0)."""
     right: Any
     """(n, t, in); (n, t) places in the table, -1 for none, for "embedding"; None for "rows" and "unused"."""
+    outs: torch.Tensor | None = None
+    """The outputs that left has, in ascending order; all of them when None."""
+    beside: "Factors | None" = None
+    """What is to be added to "linear" ones, for a table by whose words the readings are read out: its "embedding"."""
 
     @property
     def rows(self) -> int:
@@ -65,7 +70,7 @@ def factors_of(
     shapes = [() if gradient is None else gradient.shape for gradient in plain]
     del plain, weighted
     collected = [
-        None if None in found else _Collected(one, found, readings) for one, found in zip(uses, tables, strict=True)
+        None if None in found else _collector(one, found, readings) for one, found in zip(uses, tables, strict=True)
     ]
     for found in gradients:
         for parts, places in zip(collected, chosen, strict=True):
@@ -116,6 +121,11 @@ def _last(gradient: Any, use: Use) -> torch.Size:
     return torch.Size(gradient.shape[max(0, gradient.ndim - len(use.shape)) :])
 
 
+def _collector(uses: Sequence[Use], tables: list[Table], readings: torch.Tensor) -> "_Collected | _Tied":
+    kind = _Tied if {use.kind for use in uses} == TIED else _Collected
+    return kind(uses, tables, readings)
+
+
 class _Collected:
     """The gradients of one parameter, as they come in."""
 
@@ -123,6 +133,8 @@ class _Collected:
         self.uses, self.tables, self.none = uses, tables, readings.new_zeros((*readings.shape, 0))
         self.rows = bool(uses) and uses[0].kind in ROWS
         self.met = [_met(use, table) if self.rows else None for use, table in zip(uses, tables, strict=True)]
+        # Several uses have their outputs in common.
+        self.outs = tables[0].columns if len(uses) == 1 and uses[0].kind in ("linear", "transposed") else None
         self.apart: list[torch.Tensor] = []
 
     def add(self, gradients: list[Any]) -> None:
@@ -131,7 +143,7 @@ class _Collected:
         if self.rows:
             self.apart.append(torch.stack([_row(*one) for one in given]).sum(dim=0))
         elif self.uses:
-            parts = [_left(use, table, gradient) for use, table, _, gradient in given]
+            parts = [_left(use, table, gradient, self.outs) for use, table, _, gradient in given]
             self.apart.append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
 
     def factors(self) -> Factors:
@@ -142,7 +154,28 @@ class _Collected:
             return Factors("rows", torch.stack(self.apart, dim=1), None)
         kind = {"patches": "linear"}.get(self.uses[0].kind, self.uses[0].kind)
         parts = [_right(use, table) for use, table in zip(self.uses, self.tables, strict=True)]
-        return Factors(kind, tuple(self.apart), torch.cat(parts, dim=1))
+        return Factors(kind, tuple(self.apart), torch.cat(parts, dim=1), self.outs)
+
+
+class _Tied:
+    """The gradients of a table by whose words the readings are read out."""
+
+    def __init__(self, uses: Sequence[Use], tables: list[Table], readings: torch.Tensor) -> None:
+        self.own, self.beside = ([use.kind == kind for use in uses] for kind in ("linear", "embedding"))
+        self.parts = [
+            _Collected(list(compress(uses, which)), list(compress(tables, which)), readings)
+            for which in (self.own, self.beside)
+        ]
+
+    def add(self, gradients: list[Any]) -> None:
+        """Take in the gradients of one reading of every input."""
+        for part, which in zip(self.parts, (self.own, self.beside), strict=True):
+            part.add(list(compress(gradients, which)))
+
+    def factors(self) -> Factors:
+        """Return all of it."""
+        own, beside = (part.factors() for part in self.parts)
+        return replace(own, beside=beside)
 
 
 def _met(use: Use, table: Table) -> Any:
@@ -163,8 +196,10 @@ def _row(use: Use, table: Table, met: Any, gradient: torch.Tensor) -> torch.Tens
     return rows.reshape(*rows.shape[:2], *last).sum(dim=(1, *broadcast)).reshape(len(rows), -1)
 
 
-def _left(use: Use, table: Table, gradient: torch.Tensor) -> torch.Tensor:
+def _left(use: Use, table: Table, gradient: torch.Tensor, outs: torch.Tensor | None) -> torch.Tensor:
     """Return the rows of each input, (n, t, out), not copied where they lie in a regular order."""
+    if outs is not None:
+        return table.taken(gradient.reshape(-1, table.width)[:, outs])
     if use.kind == "patches":
         taken = _images(table, gradient).flatten(3).transpose(2, 3).flatten(1, 2)
     else:

@@ -26,6 +26,8 @@ from estim.probe.torch.sums import Sums
 Array = npt.NDArray[np.float64]
 #: Columns of J, (M, columns), and what returns their places in the tensor.
 Block = tuple[torch.Tensor, Callable[[], torch.Tensor]]
+#: Some of the outputs or inputs of a weight, in ascending order.
+Which = slice | torch.Tensor
 
 #: Columns of a block made from factors, at most: more make its product no faster.
 _COLUMNS = 12288
@@ -126,34 +128,49 @@ def _blocks(parts: list[Factors], tensor: torch.Tensor, layout: Layout, buffer: 
             part.left.flatten(0, 1) if part.kind == kind else blank((part.rows, size)) for part in parts
         ]), lambda: torch.arange(size, device="cpu")  # fmt: skip
         return
-    outs, columns = used[0].left[0].shape[2], _columns(used)
+    columns, outs = _columns(used), _outs(used)
     width = len(columns) if columns is not None else used[0].right.shape[2]
+    count = used[0].left[0].shape[2] if outs is None else len(outs)
     room = buffer.numel() // layout.readings
     across = min(width, room)
-    down = max(1, min(outs, room // across))
-    down = -(-outs // -(-outs // down))  # as many blocks, of equal size
+    down = max(1, min(count, room // across))
+    down = -(-count // -(-count // down))  # as many blocks, of equal size
     for start in range(0, width, across):
         inner = slice(start, min(start + across, width))
         rights = [None if part.kind == "unused" else _right(part, columns, inner).to(buffer.dtype) for part in parts]
-        for first in range(0, outs, down):
-            outer = slice(first, min(first + down, outs))
+        for first in range(0, count, down):
+            some = slice(first, min(first + down, count))
+            outer = some if outs is None else outs[some]
             places = partial(_places, outer, inner if columns is None else columns[inner], kind == "linear", tensor)
             yield _block(parts, rights, (outer, inner), buffer), places
 
 
-def _places(outer: slice, inner: Any, linear: bool, tensor: torch.Tensor) -> torch.Tensor:
+def _places(outer: Which, inner: Which, linear: bool, tensor: torch.Tensor) -> torch.Tensor:
     """Return the places, in a tensor, of the columns (outer, inner) of a block."""
-    down = torch.arange(outer.start, outer.stop, device="cpu")
-    across = torch.arange(inner.start, inner.stop, device="cpu") if isinstance(inner, slice) else inner.cpu()
+    down, across = _numbers(outer).cpu(), _numbers(inner).cpu()
     width = tensor[0].numel()
     grid = down[:, None] * width + across if linear else across * width + down[:, None]
     return grid.reshape(-1)
 
 
+def _numbers(which: Which) -> torch.Tensor:
+    return torch.arange(which.start, which.stop, device="cpu") if isinstance(which, slice) else which
+
+
+def _outs(parts: list[Factors]) -> torch.Tensor | None:
+    """Return the outputs that gradients reach, those read in as words, too, in ascending order; None for all."""
+    reached = [part.outs for part in parts if part.outs is not None]
+    if len(reached) < len(parts):
+        return None
+    words = [part.beside.right.reshape(-1) for part in parts if part.beside is not None]
+    found: torch.Tensor = torch.cat([*reached, *words]).unique()  # type: ignore[no-untyped-call]
+    return found[found >= 0]
+
+
 def _columns(parts: list[Factors]) -> Any:
     if parts[0].kind != "embedding":
         return None
-    used = torch.unique(torch.cat([part.right.reshape(-1) for part in parts]))
+    used: Any = torch.unique(torch.cat([part.right.reshape(-1) for part in parts]))
     return used[used >= 0]
 
 
@@ -165,10 +182,10 @@ def _right(part: Factors, columns: Any, inner: slice) -> torch.Tensor:
     return one_hot
 
 
-def _block(parts: list[Factors], rights: list[Any], which: tuple[slice, slice], buffer: Any) -> torch.Tensor:
+def _block(parts: list[Factors], rights: list[Any], which: tuple[Which, slice], buffer: Any) -> torch.Tensor:
     """Return the columns of some outputs and inputs, (M, outputs times inputs), in the buffer."""
-    (outer, inner), rows = which, sum(part.rows for part in parts)
-    height, width = outer.stop - outer.start, inner.stop - inner.start
+    outer, inner = which
+    rows, height, width = sum(part.rows for part in parts), len(_numbers(outer)), inner.stop - inner.start
     block: torch.Tensor = buffer[: rows * height * width].view(rows, height * width)
     start = 0
     for part, right in zip(parts, rights, strict=True):
@@ -177,6 +194,27 @@ def _block(parts: list[Factors], rights: list[Any], which: tuple[slice, slice], 
         if right is None:
             out.zero_()
             continue
-        left = torch.stack([one[..., outer] for one in part.left], dim=2).flatten(2).to(block.dtype)  # (n, t, a out)
+        left = torch.stack(_lefts(part, outer), dim=2).flatten(2).to(block.dtype)  # (n, t, a out)
         torch.bmm(left.transpose(1, 2), right, out=out.view(len(right), -1, width))
+        if part.beside is not None:
+            _add_words(out.view(len(right), -1, height, width), part.beside, _numbers(outer), inner)
     return block
+
+
+def _lefts(part: Factors, outer: Which) -> list[torch.Tensor]:
+    """Return, of each reading, the gradients of some outputs, (n, t, out): zeros where they do not reach."""
+    if part.outs is None:
+        return [one[..., outer] for one in part.left]
+    wanted = _numbers(outer).to(part.outs.device)
+    place = torch.searchsorted(part.outs, wanted).clamp(max=len(part.outs) - 1)
+    reached = part.outs[place] == wanted
+    return [one[..., place] * reached for one in part.left]
+
+
+def _add_words(out: torch.Tensor, words: Factors, outer: torch.Tensor, inner: slice) -> None:
+    """Add to columns of a table, (n, a, its places, inner), the gradients of what was read in from there."""
+    ascending = outer.to(words.right.device)
+    place = torch.searchsorted(ascending, words.right).clamp(max=len(ascending) - 1)
+    n, t = torch.nonzero(ascending[place] == words.right, as_tuple=True)
+    values = torch.stack([one[n, t, inner] for one in words.left], dim=1)  # (met, a, inner)
+    out.transpose(1, 2).index_put_((n, place[n, t]), values.to(out.dtype), accumulate=True)

@@ -5,7 +5,7 @@ that are, row by row, that multiple of the unweighted ones, without any rounding
 no such multiple, inputs depend on each other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,10 @@ _MIXED = 4
 _MULTIPLE = 1e3
 #: And relative to it.
 _MOST = 0.03
+#: Columns among which it pays to look for those that gradients reach: a model of language has as many as words.
+_WIDE = 4096
+#: With fewer digits than that, what the weights of readings cancel may be no zero.
+_FEW = 1e-4
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Table:
     width: int
     order: str
     """Which axis of all rows goes by inputs: "first", "last"; "" where they are in no such order."""
+    columns: torch.Tensor | None = None
+    """Those that gradients reach at all, where these are few."""
 
     def taken(self, rows: torch.Tensor, empty: float = 0.0) -> torch.Tensor:
         """Return the rows (count, ...) of each input, (n, t, ...)."""
@@ -37,8 +43,12 @@ class Table:
             return rows.reshape(*self.rows.shape, *rows.shape[1:])
         if self.order == "last":
             return rows.reshape(*self.rows.T.shape, *rows.shape[1:]).transpose(0, 1)
-        padded = torch.cat([rows, torch.full_like(rows[:1], empty)])
-        return padded[self.rows]
+        none = self.rows == len(rows)
+        if not bool(none.any()):
+            return rows[self.rows]
+        found = rows[self.rows.clamp(max=len(rows) - 1)]
+        found[none] = empty
+        return found
 
 
 def rows_of_inputs(plain: Any, weighted: list[Any], width: int, readings: torch.Tensor) -> Table | None:
@@ -61,7 +71,11 @@ def rows_of_inputs(plain: Any, weighted: list[Any], width: int, readings: torch.
         if not bool(((off <= slack * multiple) & (digit >= 0) & (digit < base)).all()):
             return None
         owner += digit.to(torch.int64) * base**place
-    return _table(owner, live, len(largest), inputs, width) if bool((owner < inputs).all()) else None
+    if not bool((owner < inputs).all()):
+        return None
+    sparse = torch.finfo(rows.dtype).eps < _FEW
+    columns = _reached(rows) if sparse and width >= _WIDE else None
+    return replace(_table(owner, live, len(largest), inputs, sparse), width=width, columns=columns)
 
 
 def _real(rows: torch.Tensor) -> torch.Tensor:
@@ -69,18 +83,23 @@ def _real(rows: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(rows.resolve_conj()).flatten(1) if rows.is_complex() else rows
 
 
-def _table(owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int, width: int) -> Table:
+def _reached(rows: torch.Tensor) -> torch.Tensor | None:
+    reached = torch.nonzero((rows != 0.0).any(dim=0))[:, 0]
+    return reached if 0 < 2 * len(reached) < rows.shape[1] else None
+
+
+def _table(owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int, sparse: bool) -> Table:
     """Return, of rows some of which have an owner, those of each input, in a regular order where there is one."""
-    if count % inputs == 0:
+    if count % inputs == 0 and not (sparse and 0 < 2 * len(live) <= count):
         grid = torch.arange(count, device=live.device)
         if torch.equal(live // (count // inputs), owner):
-            return Table(grid.reshape(inputs, -1), width, "first")
+            return Table(grid.reshape(inputs, -1), 0, "first")
         if torch.equal(live % inputs, owner):
-            return Table(grid.reshape(-1, inputs).T, width, "last")
+            return Table(grid.reshape(-1, inputs).T, 0, "last")
     order = torch.argsort(owner, stable=True)
     sizes = torch.bincount(owner, minlength=inputs)
     starts = torch.cumsum(sizes, 0) - sizes
     table = torch.full((inputs, int(sizes.max()) if len(sizes) else 0), count, device=live.device)
     owners = owner[order]
     table[owners, torch.arange(len(owners), device=live.device) - starts[owners]] = live[order]
-    return Table(table, width, "")
+    return Table(table, 0, "")

@@ -27,6 +27,8 @@ def takes_less(parts: list[Factors]) -> bool:
     """Tell whether products in pairs take less time than rows that are formed."""
     if not {part.kind for part in parts} <= {"linear", "transposed"}:
         return False
+    if any(part.outs is not None or part.beside is not None for part in parts):
+        return False
     tokens = max(part.right.shape[1] for part in parts)
     readings, outs, width = len(parts[0].left), parts[0].left[0].shape[2], parts[0].right.shape[2]
     paired = float(readings * outs) * tokens * (tokens + readings) + float(tokens) ** 2 * width

@@ -40,12 +40,15 @@ def _product(found: Factors, tensor: Any) -> torch.Tensor:
         return rows
     left = torch.stack(found.left, dim=1)
     inputs, outputs, _, _ = left.shape
-    if found.kind == "linear":
-        return torch.einsum("nato,nti->naoi", left, found.right).reshape(inputs * outputs, -1)
-    if found.kind == "transposed":
-        return torch.einsum("nato,nti->naio", left, found.right).reshape(inputs * outputs, -1)
-    one_hot = torch.nn.functional.one_hot(found.right + 1, len(tensor) + 1)[..., 1:].to(left.dtype)
-    return torch.einsum("nato,ntv->navo", left, one_hot).reshape(inputs * outputs, -1)
+    if found.kind == "embedding":
+        one_hot = torch.nn.functional.one_hot(found.right + 1, len(tensor) + 1)[..., 1:].to(left.dtype)
+        return torch.einsum("nato,ntv->navo", left, one_hot).reshape(inputs * outputs, -1)
+    if found.outs is not None:
+        width = len(tensor) if found.kind == "linear" else tensor.shape[1]
+        left = left.new_zeros((*left.shape[:3], width)).index_copy(3, found.outs, left)
+    order = "nato,nti->naoi" if found.kind == "linear" else "nato,nti->naio"
+    rows = torch.einsum(order, left, found.right).reshape(inputs * outputs, -1)
+    return rows if found.beside is None else rows + _product(found.beside, tensor)
 
 
 def taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[tuple[int, torch.Tensor]]:

@@ -20,6 +20,9 @@ from estim.probe.torch.readings import NO_GRADIENT
 #: Kinds whose rows of the Jacobian take less than what they are made of.
 ROWS = frozenset({"sum", "product", "convolution"})
 
+#: Kinds of a table whose words are read out by what they are read in by.
+TIED = frozenset({"linear", "embedding"})
+
 
 @dataclass(frozen=True)
 class Use:
@@ -81,13 +84,31 @@ def _read(parameter: Any, users: dict[Any, list[tuple[Any, int]]], leaf: Any) ->
             inner = [_weight(user, place, "linear") for user, place in users[node]]
         else:
             inner = [_KNOWN.get(node.name(), _unknown)(node, argument, parameter)]
+        if node.name() == "EmbeddingBackward0" and inner[0] is not None:
+            inner = _broadcast(inner[0], users[node]) or inner
         if None in inner:
             return None
         found += [use for use in inner if use is not None]
     kinds = {use.kind for use in found}
     if kinds == {"patches", "convolution"}:
         return [replace(use, kind="convolution") for use in found]
-    return found if len(kinds) < 2 or kinds <= ROWS else None
+    return found if len(kinds) < 2 or kinds <= ROWS or kinds == TIED else None
+
+
+def _broadcast(use: Use, users: list[tuple[Any, int]]) -> list[Use | None]:
+    """Return the uses of a table's rows for each input, where the same are added to what comes of every one."""
+    own, found = use.edge.node._input_metadata[0].shape, list[Use | None]()
+    for node, argument in users:
+        added = node.name() == "AddBackward0" and _scale(node, argument) == 1
+        shape = node._input_metadata[0].shape if added else own
+        if shape == own or shape[-1] != own[-1]:
+            return []
+        found.append(replace(use, edge=GradientEdge(node, 0), x=use.x.expand(shape[:-1])))
+    return found
+
+
+def _scale(node: Any, argument: int) -> Any:
+    return node._saved_alpha if argument == 1 else 1
 
 
 def _row(parameter: Any) -> tuple[int, ...]:
@@ -123,8 +144,10 @@ def _of_mm(node: Any, argument: int, parameter: Any) -> Use | None:
 
 def _of_sum(node: Any, argument: int, parameter: Any) -> Use | None:
     """Read ``x + parameter``, broadcast over leading axes only."""
-    if argument == 1 and node._saved_alpha != 1:
-        return None
+    return Use("sum", GradientEdge(node, 0), None, _row(parameter)) if _scale(node, argument) == 1 else None
+
+
+def _of_expanded(node: Any, argument: int, parameter: Any) -> Use | None:
     return Use("sum", GradientEdge(node, 0), None, _row(parameter))
 
 
@@ -201,6 +224,7 @@ _KNOWN: dict[str, Callable[[Any, int, Any], Use | None]] = {
     "AddmmBackward0": _of_addmm,
     "MmBackward0": _of_mm,
     "AddBackward0": _of_sum,
+    "ExpandBackward0": _of_expanded,
     "MulBackward0": _of_product,
     "ConvolutionBackward0": _of_convolution,
     "NativeLayerNormBackward0": _of_layer_norm,

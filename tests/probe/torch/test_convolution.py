@@ -1,18 +1,13 @@
 """Convolutions and what normalizes their channels, beside a backward pass for each reading."""
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from estim.probe.torch.asked import opened  # noqa: E402
-from estim.probe.torch.gram import combined_rows, grams_of  # noqa: E402
-from estim.probe.torch.layout import layout_of  # noqa: E402
-from estim.probe.torch.survey import survey  # noqa: E402
 from tests.probe.torch.networks import inputs  # noqa: E402
-from tests.probe.torch.test_capture import ASKED, jacobian  # noqa: E402
+from tests.probe.torch.test_capture import assert_equal_to_backward_passes  # noqa: E402
 
 SIZE = (3, 8, 6)
 
@@ -112,13 +107,4 @@ BY_ROWS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_off_the_graph_are_those_of_backward_passes(kind, held):
     module, size = KINDS[kind]
-    bank = inputs(7, *size)
-    truth = jacobian(module, bank, None)
-    with opened(module, bank, ASKED) as (subject, batches):
-        layout = layout_of(subject, batches, survey(subject, batches, False), held=held)
-        found = grams_of(subject, layout)
-        rows = combined_rows(subject, layout, np.eye(len(truth)))
-    np.testing.assert_allclose(rows, truth, rtol=0, atol=1e-12 * np.abs(truth).max())
-    whole = sum(found.groups.values())
-    np.testing.assert_allclose(whole, truth @ truth.T, rtol=0, atol=1e-12 * np.abs(np.square(truth).sum()))
-    assert set(found.by_rows) == BY_ROWS.get(kind, set())
+    assert assert_equal_to_backward_passes(module, inputs(7, *size), held=held) == BY_ROWS.get(kind, set())
