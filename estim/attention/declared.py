@@ -71,7 +71,10 @@ def _difference(function: Callable[[Array], Any], step: float) -> Array | None:
 def _values(part: Callable[[Array], Any], scores: Array) -> Array | None:
     asked = scores[None, None]  # The axes that scores have in a layer.
     try:
-        values = np.asarray(part(asked), dtype=np.float64)
+        values = np.asarray(part(asked))
+        if values.dtype.kind not in "biuf" or values.dtype in (np.float16, np.float32):  # refused where it is called
+            return None
+        values = values.astype(np.float64)
     except Exception:  # A user's function: what it raises is for the call that needs it.
         return None
     if values.shape not in ((), asked.shape) or not np.isfinite(values).all():

@@ -102,8 +102,8 @@ class Normalizer:
         TypeError
             If `high_precision` does not return two balls.
         ValueError
-            If the normalizer is not positive at a score, its derivative is not finite there, or it does not know
-            the number system.
+            If the normalizer is not positive at a score, its derivative is not finite there, it computes in less than
+            float64 or returns no real numbers, or it does not know the number system.
         """
         if scores.dtype != object:
             return self._scaled(scores) if self._scaled else self._checked(scores)
@@ -130,13 +130,22 @@ class Normalizer:
 
     def _values(self, part: str, scores: Array) -> Array:
         values = np.asarray(getattr(self, part)(scores))
+        if values.dtype in (np.float16, np.float32, np.complex64):
+            msg = (
+                f"`{part}` of normalizer {self.name!r} must compute in float64; it returned {values.dtype}, whose "
+                "rounding hides small changes"
+            )
+            raise ValueError(msg)
+        if values.dtype.kind not in ("biufc" if scores.dtype.kind == "c" else "biuf"):
+            msg = f"`{part}` of normalizer {self.name!r} must return real numbers; got dtype {values.dtype}"
+            raise ValueError(msg)
         if values.shape not in ((), scores.shape):  # One number for all, as the slope of a line.
             msg = (
                 f"`{part}` of normalizer {self.name!r} must return an array of the shape of the scores, "
                 f"{scores.shape}; got shape {values.shape}"
             )
             raise ValueError(msg)
-        return np.broadcast_to(values, scores.shape)
+        return np.broadcast_to(values.astype(scores.dtype, copy=False), scores.shape)
 
     def _for_balls(self) -> Callable[[Any], Pair]:
         if self.high_precision is None and self._generic is None:

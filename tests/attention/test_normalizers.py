@@ -216,3 +216,27 @@ def test_a_derivative_or_taylor_of_another_function_is_refused():
 
 def test_a_function_too_rough_for_differences_is_not_judged():
     assert Normalizer(lambda s: 2 + np.sin(1e5 * s), lambda s: 1e5 * np.cos(1e5 * s), name="rough").name == "rough"
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("part", ["function", "derivative"])
+def test_a_normalizer_in_short_floats_is_refused(part, kind):
+    parts = {"function": np.exp, "derivative": np.exp, part: lambda s: np.exp(s).astype(kind)}
+    made = Network([Layer([[1.0]], [[1.0]], [[1.0]])], Normalizer(**parts))
+    with pytest.raises(
+        ValueError, match=rf"^`{part}` of normalizer 'custom' must compute in float64; it returned float"
+    ):
+        made([[[0.3], [1.0]]])
+
+
+@pytest.mark.parametrize("returned", [None, "a", 1j, np.array(1.0, dtype=object)], ids=repr)
+def test_a_normalizer_of_no_real_numbers_is_refused(returned):
+    made = Network([Layer([[1.0]], [[1.0]], [[1.0]])], Normalizer(lambda s: returned, np.exp))
+    with pytest.raises(ValueError, match=r"^`function` of normalizer 'custom' must return real numbers; got dtype "):
+        made([[[0.3], [1.0]]])
+
+
+def test_a_normalizer_in_longer_floats_gives_float64():
+    long = Normalizer(lambda s: np.exp(s.astype(np.longdouble)), lambda s: np.exp(s.astype(np.longdouble)))
+    found = Network([Layer([[1.0]], [[1.0]], [[1.0]])], long)([[[0.3], [1.0]]])
+    assert found.dtype == np.float64
