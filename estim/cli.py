@@ -173,7 +173,9 @@ def _sigma(text: str) -> Any:
         if not Path(text).suffix:
             msg = f"--sigma must be a number, or a file of standard deviations or covariances; got {text!r}"
             raise ValueError(msg) from None
-        return load_data(text, "--sigma")
+        found = load_data(text, "--sigma")
+        one = hasattr(found, "columns") and len(found.columns) == 1  # with a name above it
+        return found.iloc[:, 0].to_numpy() if one else found
 
 
 def _columns(params: Any) -> Any:

@@ -139,6 +139,13 @@ class TestSensitivity:
         assert "Not seen" in (tmp_path / "r.html").read_text()
         assert "<svg" in (tmp_path / "p.svg").read_text()
 
+    @pytest.mark.parametrize("header", ["sd\n", ""])
+    def test_sigma_may_be_a_column_of_a_table(self, header, tmp_path, capsys):
+        sds = [0.05 + 0.01 * k for k in range(len(np.load(tmp_path / "times.npy")))]
+        (tmp_path / "sd.csv").write_text(header + "".join(f"{sd}\n" for sd in sds))
+        assert main([*self.command[:3], "--sigma", "sd.csv", *self.command[5:], "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["whitening"] == pytest.approx([1.0 / sd for sd in sds])
+
     def test_sigma_may_be_a_file(self, tmp_path, capsys):
         np.save(tmp_path / "sd.npy", np.full(12, 0.05))
         assert main([*self.command, "--json"]) == 0
