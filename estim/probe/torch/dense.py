@@ -35,9 +35,7 @@ def jacobian_of(subject: Subject, batch: Any, where: str = "") -> tuple[Array, A
         whole = subject.values(batch, where)
         # A reading that is NaN makes the gradients of its neighbours NaN, too: 0 times NaN.
         parts = list(in_parts(batch, _INPUTS if whole.isfinite().all() else 1))
-        if len(parts) > 1 and not (
-            apart([subject.values(part, where) for part in parts], whole) and apart_elsewhere(subject, parts, batch)
-        ):
+        if len(parts) > 1 and not (read_apart(subject, parts, whole) and apart_elsewhere(subject, parts, batch)):
             parts = [batch]
     return _numpy(whole), np.concatenate([_rows(subject, subject.readings(part, where), where) for part in parts])
 
@@ -49,6 +47,14 @@ def apart(parts: list[torch.Tensor], whole: torch.Tensor) -> bool:
     return readings.shape == whole.shape and bool(((readings - whole).abs().nan_to_num(0.0) <= slack).all())
 
 
+def read_apart(subject: Subject, parts: list[Any], whole: torch.Tensor) -> bool:
+    """Tell whether inputs read in parts of a batch as in the whole of it; a model may refuse batches of other sizes."""
+    try:
+        return apart([subject.values(part) for part in parts], whole)
+    except (TypeError, ValueError):
+        return False
+
+
 def apart_elsewhere(subject: Subject, parts: list[Any], batch: Any) -> bool:
     """Tell whether inputs read in parts of a batch as in the whole of it at other parameters.
 
@@ -57,7 +63,7 @@ def apart_elsewhere(subject: Subject, parts: list[Any], batch: Any) -> bool:
     with line_of(subject)[1](0.0):
         try:
             whole = subject.values(batch)
-            return apart([subject.values(part) for part in parts], whole) and _alone(subject, batch, whole)
+            return read_apart(subject, parts, whole) and _alone(subject, batch, whole)
         except (TypeError, ValueError):  # not at those parameters
             return False
 

@@ -102,7 +102,7 @@ def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array]
         if not abs(said - squares[group]) <= slack * most + known + np.finfo(np.float64).tiny:
             msg = (
                 f"the gradients of {group} read off the graph contradict a plain backward pass: |w^T J|^2 is "
-                f"{said:.6g} and {squares[group]:.6g}; a hook that changes gradients? Pass dtype=torch.float64, or "
-                "report the model"
+                f"{said:.6g} and {squares[group]:.6g}; a hook that changes gradients, or gradients that depend on how "
+                "many inputs a batch has? Pass dtype=torch.float64, or report the model"
             )
             raise ArithmeticError(msg)

@@ -10,7 +10,7 @@ import torch
 
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.torch.bank import Bank, in_parts, length, mapped, sliced
-from estim.probe.torch.dense import apart, apart_elsewhere, batches_of
+from estim.probe.torch.dense import apart_elsewhere, batches_of, read_apart
 from estim.probe.torch.readings import NO_GRADIENT, Subject
 from estim.probe.torch.uses import reaches
 
@@ -71,7 +71,7 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
         else:
             dropped.append(None)
         count = int(finite.sum())
-        separable.append(count > 0 and length(batch) == count and _separable(subject, batch, whole[finite], where))
+        separable.append(count > 0 and length(batch) == count and _separable(subject, batch, whole[finite]))
         values.append(whole.to(torch.float64).cpu().numpy())
     if not met:
         raise ValueError(NO_GRADIENT)
@@ -94,16 +94,15 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
     )  # fmt: skip
 
 
-def _separable(subject: Subject, batch: Any, whole: torch.Tensor, where: str) -> bool:
+def _separable(subject: Subject, batch: Any, whole: torch.Tensor) -> bool:
     """Tell whether parts of a batch, and an input alone, read as in the whole of it."""
     size = min(INPUTS, -(-len(whole) // 2))
     some = _spread(batch, len(whole), SAMPLED)
     alone = [part for part in (sliced(some, 0, 1), sliced(some, 1, SAMPLED)) if length(part)]
     with torch.no_grad():
-        first = subject.values(next(in_parts(batch, 1)), where)
         return (
-            apart([first], whole[:1])
-            and apart([subject.values(part, where) for part in in_parts(batch, size)], whole)
+            read_apart(subject, [next(in_parts(batch, 1))], whole[:1])
+            and read_apart(subject, list(in_parts(batch, size)), whole)
             and apart_elsewhere(subject, alone, some)
         )
 

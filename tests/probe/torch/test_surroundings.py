@@ -48,6 +48,28 @@ def test_defaults_of_torch_change_nothing(probe, set_default):
     assert after == before
 
 
+def even(m, x):
+    return m(x.reshape(-1, 2, 3)).reshape(-1, 2)
+
+
+def many(m, x):
+    assert len(x) == 40
+    return m(x)
+
+
+@pytest.mark.parametrize("entries", [20_000_000, 0])
+@pytest.mark.parametrize("readings", [even, many])
+def test_a_model_of_whole_batches_is_not_read_in_parts(probe, monkeypatch, readings, entries):
+    monkeypatch.setattr(module_sensitivity, "ENTRIES", entries)
+    module, other, bank = perceptron(), perceptron(seed=1), inputs(40, 3)
+    found = probe(module, bank, readings=readings)
+    np.testing.assert_allclose(found.singular_values, probe(module, bank).singular_values, rtol=1e-9)
+    changes = [estim.judge_models(module, other, bank, 0.1, readings=read) for read in (readings, None)]
+    assert changes[0].actual == pytest.approx(changes[1].actual)
+    with pytest.raises(ValueError, match=r"^the model raised .* for this bank"):
+        probe(module, bank[:39], readings=readings)
+
+
 def test_readings_of_another_module_are_refused(probe):
     module, other = perceptron(dtype=torch.float32), perceptron(dtype=torch.float32, seed=1)
     with pytest.raises(ValueError, match=r"^readings must depend on the model's trainable parameters; these do not"):

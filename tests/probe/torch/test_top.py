@@ -81,7 +81,7 @@ def test_products_are_those_of_the_whole_jacobian(module, bank):
 
 def test_products_that_contradict_each_other_are_refused(huge, monkeypatch):
     derivative_of_nothing = with_gradient(torch.abs)
-    monkeypatch.setattr(module_sensitivity, "require_derivative", lambda subject, part: None)
+    monkeypatch.setattr(module_sensitivity, "require_derivative", lambda subject, part: ())
     module = perceptron((3, 8, 2))
     with pytest.raises(ArithmeticError, match=r"^products with the Jacobian and with its transpose must agree; "):
         estim.sensitivity(module, inputs(30, 3), 0.1, readings=lambda model, x: derivative_of_nothing(model(x)))
