@@ -402,3 +402,13 @@ def test_curvature_where_a_model_has_one_side_only_is_not_known_and_says_so(uppe
     free = recover_parameters(decay, t, 0.01, **given)
     assert np.isnan(free.breakdown).all()
     assert not free.linear.any()
+
+
+@pytest.mark.parametrize("bounds", [None, (0.0, np.inf)])
+def test_units_in_which_float64_knows_no_linear_error_are_refused(bounds):
+    """The rates' effect is 1e400 times that of the amplitudes."""
+    with pytest.raises(ValueError, match=r"float64 knows every singular value; 1 of 2 resolved directions"):
+        recover_parameters(
+            lambda p, t: p["a"] / 1e200 * np.exp(-p["rate"] * 1e200 * t), np.linspace(0.1, 2.0, 9), 0.1,
+            params={"a": 1e200, "rate": 0.5e-200}, bounds=bounds, trials=4, rng=0,
+        )  # fmt: skip

@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 
 #: The step, times the scale of the parameter: its square is lost in any rounding, nothing near it underflows.
 STEP = 2.0**-133
+#: The least scale, so that no step vanishes: a parameter smaller than that seldom matters on its own scale.
+_SMALLEST = 1e-200
 #: A second step of a parameter that is zero, in first steps: a power of two, so that it rounds alike.
 _OTHER = 2.0**-24
 
@@ -40,7 +42,7 @@ def complex_column(calls: Calls, x: Array, parameter: int, scale: float) -> Comp
     The error is what rounding inside the model does: it is seen by taking the derivative again, a thousand units in the
     last place away on both sides.
     """
-    step = STEP * scale
+    step = STEP * max(scale, _SMALLEST)
     parts = [_readings(calls, point, parameter, step) for point in (x, moved(x, 1.0), moved(x, -1.0))]
     here, above, below = parts
     if here is None or above is None or below is None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.derivatives.complex_step import ComplexColumn, complex_column
-from estim.probe.derivatives.differences import Column, column
+from estim.probe.derivatives.differences import POOR, Column, column
 from estim.probe.derivatives.rounding import Noise, generic_signs, rounding_noise
 from estim.probe.model.calls import Calls, First
 from estim.probe.model.parameters import Parameters
@@ -19,6 +19,10 @@ from estim.streams import mapped, mapping
 Array = npt.NDArray[np.float64]
 Workers = int | Callable[..., Iterable[Any]]
 
+#: Scales of parameters are cut here, so that steps and what is divided by them are numbers.
+_SCALES = 1e-290, 1e290
+#: A parameter smaller than that, beside others, whose effect does not show on its own scale, is looked at on theirs.
+_TINY = 2.0**-20
 #: Real step of the check, times the scale of the parameter.
 _CHECK = 2.0**-17
 #: Relative rounding from which a model is said to compute with less than float64.
@@ -49,10 +53,20 @@ class _ByDifferences:
     readings: Array
     noise: Noise
     scales: Array
+    typical: float
+    """Size of the parameters in the middle: where one's own is next to nothing, that need not be what matters."""
 
     def __call__(self, parameter: int) -> Column:
         with np.errstate(all="ignore"):
-            return column(self.calls, self.x, parameter, self.readings, self.noise, self.scales[parameter])
+            found = self._at(parameter, self.scales[parameter])
+            tiny = self.scales[parameter] < _TINY * self.typical
+            if not tiny or (found.error <= POOR * np.abs(found.values)).any():
+                return found
+            other = self._at(parameter, self.typical)
+            return other if np.linalg.norm(other.error) < np.linalg.norm(found.error) else found
+
+    def _at(self, parameter: int, scale: float) -> Column:
+        return column(self.calls, self.x, parameter, self.readings, self.noise, scale)
 
 
 @dataclass(frozen=True)
@@ -116,7 +130,9 @@ def differentiate(first: First, parameters: Parameters, workers: Workers = 1, pr
     x, scales = parameters.values, scales_of(parameters)
     with _quiet(), mapping(workers) as map_:
         noise = rounding_noise(first.calls, x, first.readings, scales, first.spread)
-        by_differences = _ByDifferences(first.calls, x, first.readings, noise, scales)
+        sizes = np.abs(x[x != 0.0])
+        typical = float(np.clip(np.median(sizes), *_SCALES)) if sizes.size else 1.0
+        by_differences = _ByDifferences(first.calls, x, first.readings, noise, scales, typical)
         found = None if first.complex else _try_complex(by_differences, map_, progress)
         if found is not None:
             return found
@@ -156,7 +172,7 @@ def scales_of(parameters: Parameters) -> Array:
         members = groups == group
         sizes = x[members & (x > 0.0)]
         scales[members & (x == 0.0)] = np.median(sizes) if sizes.size else 1.0
-    return np.clip(scales, 1e-150, 1e150)
+    return np.clip(scales, *_SCALES)
 
 
 @contextmanager

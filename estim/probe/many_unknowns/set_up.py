@@ -66,6 +66,7 @@ def set_up(
     if not seen.resolved:
         msg = "the readings must resolve a direction at params; their Jacobian resolves none there (it may vanish)"
         raise ValueError(msg)
+    _require_known(seen)
     refit, scales = refit_of(model, bank, params, names, jac, probed.derivative, (lower, upper))
     problem, linear = _problem(refit, probed, noise, seen, lower, upper)
     _require_noise_above_rounding(problem)
@@ -108,6 +109,17 @@ def _problem(
         floor=_ROUNDINGS * EPS * float(size.max()) * float(np.sqrt(basis.shape[1])),
     )  # fmt: skip
     return problem, linear
+
+
+def _require_known(seen: Sensitivity) -> None:
+    """Refuse directions whose linear error is not known: estimates are sought in units of it."""
+    vague = int(np.isnan(seen.singular_values[: seen.resolved]).sum())
+    if vague:
+        msg = (
+            "params must be in units, and their derivatives so accurate, that float64 knows every singular value; "
+            f"{vague} of {seen.resolved} resolved directions are too weak for that beside the others"
+        )
+        raise ValueError(msg)
 
 
 def _require_noise_above_rounding(problem: Problem) -> None:

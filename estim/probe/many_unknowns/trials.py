@@ -81,7 +81,8 @@ def recover_parameters(
     ValueError
         When `sigma` leaves a reading without noise or lies below the rounding of the readings, `params` lies outside
         `bounds`, `bounds` are given with an attention.Network (its gauge moves factors without changing the function),
-        the readings resolve no direction at `params`, or another argument does not fit.
+        the readings resolve no direction at `params`, or one whose singular value float64 does not know, or another
+        argument does not fit.
 
     Notes
     -----

@@ -268,3 +268,38 @@ def test_coarse_rounding_is_no_endless_slope():
 
     for theta in ([0.603, 1.153, 0.323], [-0.252, -1.408, 0.557], [-0.89, 0.098, 0.0]):
         assert "infinite" not in str(probe(model, bank, params=theta).notes)
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1e-160, 1e-60, 1e60, 1e160, 1e250])
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("real", [False, True])
+def test_units_of_a_parameter_do_not_matter(unit, which, real):
+    x, units = np.linspace(0.1, 2.0, 9), np.where(np.arange(2) == which, unit, 1.0)
+
+    def model(p, x):
+        p = [float(entry) for entry in p] if real else p
+        return p[0] / units[0] * np.exp(-p[1] / units[1] * x)
+
+    found = probe(model, x, params=np.array([1.0, 0.5]) * units)
+    fall = np.exp(-0.5 * x)
+    right = np.stack([fall, -x * fall], axis=1)
+    assert (np.abs(found.jacobian * units - right) <= found.bound * units + 1e-14).all()
+    assert (found.bound * units <= 1e-6).all()
+
+
+@pytest.mark.parametrize("tiny", [1e-18, 1e-30, 1e-60, 1e-200, 1e-305, 5e-324])
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_parameter_that_is_next_to_nothing_is_seen_on_the_scale_of_others(tiny, real, named):
+    """As a coefficient that a fit has brought to 1e-30: its own size is no step that shows."""
+    x = np.linspace(0.1, 2.0, 9)
+
+    def model(p, x):
+        one, two = (p["a"], p["b"]) if named else p
+        one, two = (float(one), float(two)) if real else (one, two)
+        return one * x + two * x**2
+
+    found = probe(model, x, params={"a": 1.0, "b": tiny} if named else [1.0, tiny])
+    right = np.stack([x, x**2], axis=1)
+    assert (np.abs(found.jacobian - right) <= found.bound).all()
+    assert found.bound.max() < 1e-9
