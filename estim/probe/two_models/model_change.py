@@ -10,6 +10,7 @@ from estim.probe.along import Linearity
 from estim.probe.verdict.record import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
 Array = npt.NDArray[np.float64]
@@ -49,6 +50,15 @@ class ModelChange(Linearity):
     def __str__(self) -> str:
         """Say the verdict."""
         return str(self.verdict)
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas DataFrame, one row a part of the change: its fraction, and actual less predicted shift there.
+
+        Both are dimensionless; the shift is in standard deviations of the noise, NaN where readings are not finite.
+        """
+        from pandas import DataFrame
+
+        return DataFrame({"fraction": self.fractions, "difference": self.differences})
 
     def summary(self) -> "Summary":
         """Return a statsmodels `Summary`: the verdict, the shifts, and where linearity ends."""

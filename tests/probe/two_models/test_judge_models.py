@@ -58,6 +58,10 @@ def test_linearity_ends_where_the_difference_reaches_one():
 
     assert difference(found.linear_up_to) <= 1.0 < difference(1.02 * found.linear_up_to)
     np.testing.assert_allclose(found.differences, [difference(t) for t in found.fractions], rtol=1e-6)
+    frame = found.to_frame()
+    assert list(frame.columns) == ["fraction", "difference"]
+    assert frame["fraction"].tolist() == found.fractions.tolist()
+    assert frame["difference"].tolist() == found.differences.tolist()
     assert judged({"a": 2.0, "rate": 0.501}).linear_up_to == 1.0
 
 
