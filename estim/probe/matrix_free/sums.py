@@ -40,7 +40,10 @@ class Sums:
             given = self.transform @ given
         product = _upper_product(given)
         if given.dtype != np.float64:
-            self._look(group, given, product)
+            if out_of_range(product, float(np.finfo(given.dtype).tiny), given.shape[1]) and given.any():
+                product = _upper_product(given.astype(np.float64))
+            else:
+                self._look(group, given, product)
         self.totals[group] += product
 
     def _look(self, group: str, block: npt.NDArray[Any], product: npt.NDArray[Any]) -> None:
@@ -62,6 +65,15 @@ class Sums:
             for group, size in self.sizes.items()
         }
         return Grams(self.totals, rounding, ())
+
+
+def out_of_range(product: npt.NDArray[Any], tiny: float, columns: int) -> bool:
+    """Tell whether products of rows with that many columns are too large, or too small for numbers whose least is tiny.
+
+    Squares are: rows of 1e-20 are numbers of float32, their products none. What each loses of small ones is below a
+    rounding of the least normal number.
+    """
+    return not columns * tiny <= float(np.diagonal(product).max()) < np.inf
 
 
 def _upper_product(block: npt.NDArray[Any]) -> npt.NDArray[Any]:

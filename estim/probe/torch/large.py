@@ -10,7 +10,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from estim.probe.directions.noise import Whitening
 from estim.probe.matrix_free import large
+from estim.probe.matrix_free.groups import sizes_of_groups
 from estim.probe.matrix_free.passes import Grams
+from estim.probe.matrix_free.sums import out_of_range
 from estim.probe.torch.error import require_borne_out
 from estim.probe.torch.gram import combined_rows, grams_of
 from estim.probe.torch.layout import Layout
@@ -60,8 +62,20 @@ class TorchPasses:
         """Return the Gram matrices, as `grams_of`."""
         found = grams_of(self.subject, self.layout, **options)
         if options.get("transform") is None:
+            if not options.get("double"):
+                found = self._within_range(found)
             require_borne_out(self.subject, self.layout, found.groups, self.relative)
         return found
+
+    def _within_range(self, found: Grams) -> Grams:
+        """Return Gram matrices, those by products in float64 that the range of the module's numbers does not hold."""
+        kind, sizes = self.subject.parameters.tensors[0].dtype, sizes_of_groups(self.groups, self.sizes)
+        tiny = torch.finfo(kind).tiny
+        lost = frozenset(name for name, gram in found.groups.items() if out_of_range(gram, tiny, sizes[name]))
+        if not lost or kind == torch.float64:
+            return found
+        again = grams_of(self.subject, self.layout, only=lost, double=True)
+        return Grams(found.groups | again.groups, found.rounding | again.rounding, found.by_rows)
 
     def combined_rows(self, combinations: Array, tick: Any = None) -> Array:
         """Return combinations of the rows."""
