@@ -83,8 +83,24 @@ def check_span(span: float, argument: str, *, also: str = "") -> None:
         raise ValueError(msg)
 
 
+def require_one_order(one: Any, other: Any, arguments: tuple[str, str]) -> None:
+    """Refuse two Series of pandas with the same labels in another order: it goes by labels, NumPy by places."""
+    if not (hasattr(one, "iloc") and hasattr(other, "iloc")):
+        return
+    first, second = list(one.index), list(other.index)
+    if len(first) != len(second) or first == second or set(first) != set(second):
+        return
+    k = next(k for k, (label, turned) in enumerate(zip(first, second, strict=True)) if label != turned)
+    msg = (
+        f"{arguments[1]} must have the order of {arguments[0]}; place {k} has the label {second[k]!r}, and "
+        f"{first[k]!r} there: put it into that order with pandas' .loc, or take the labels off with .to_numpy()"
+    )
+    raise ValueError(msg)
+
+
 def checked_table(theta: npt.ArrayLike, mean: npt.ArrayLike) -> tuple[Array, Array]:
     """Return theta and mean of a strictly monotone table, or raise a ValueError naming the place."""
+    require_one_order(theta, mean, ("theta", "mean"))
     points, values = reals(theta, "theta"), reals(mean, "mean")
     if points.ndim != 1 or points.shape != values.shape or points.size < 2:
         msg = f"theta and mean must be 1-D, of one length, at least 2; got shapes {points.shape} and {values.shape}"

@@ -26,7 +26,7 @@ from estim.recovery.acceptance import (
     reach,
     two_sided,
 )
-from estim.recovery.arguments import as_array, reals
+from estim.recovery.arguments import as_array, reals, require_one_order
 from estim.recovery.interval_record import ConfidenceInterval
 from estim.recovery.recovery import check_sigma, rounding_notes
 from estim.recovery.response import MeanResponse
@@ -89,8 +89,8 @@ def confidence_interval(
     TypeError
         When `response` is not a MeanResponse, or `y`, `sigma` or `confidence_level` is not real.
     ValueError
-        When `y` has a NaN; when `sigma` is empty, not positive or not finite, or does not broadcast against `y`; when
-        `confidence_level` is not strictly between 0 and 1; when `method` is unknown.
+        When `y` has a NaN; when `sigma` is empty, not positive or not finite, does not broadcast against `y`, or has
+        its labels in another order; when `confidence_level` is not strictly between 0 and 1; when `method` is unknown.
 
     See Also
     --------
@@ -123,6 +123,7 @@ def confidence_interval(
     array([ True, False, False])
     """
     confidence_level = _check(response, confidence_level, method)
+    require_one_order(y, sigma, ("y", "sigma"))
     readings, levels = _broadcast(reals(y, "y"), sigma, "y")
     sign = 1.0 if response.increasing else -1.0
     rise = (sign * (readings - response.baseline)).ravel()
@@ -187,6 +188,7 @@ def coverage(
     array([0.975 , 0.9673, 0.95  ])
     """
     confidence_level = _check(response, confidence_level, method)
+    require_one_order(theta, sigma, ("theta", "sigma"))
     truth, levels = _broadcast(response._inside(theta), sigma, "theta")
     top = response._grid.supremum
     rise = np.clip(response._rise(truth), 0.0, top) if truth.size else truth

@@ -156,7 +156,8 @@ class MeanResponse:
         ------
         ValueError
             When the two differ in length, there are fewer than two points, an entry is not finite, `theta` is not
-            strictly increasing, or `mean` turns or is flat: the message says where.
+            strictly increasing, or `mean` turns, is flat or has the labels of `theta` in another order: the message
+            says where.
 
         References
         ----------

@@ -5,6 +5,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import estim
@@ -86,3 +87,21 @@ def test_a_number_beyond_float64_is_said_to_be_so(argument):
     domain = {name: value for name, value in beyond.items() if name in ("lower", "upper")}
     with pytest.raises(ValueError, match=rf"^{argument} must lie within float64, which ends at 1\.8e308; got 1000"):
         estim.recover(estim.MeanResponse(lambda t: t, **domain), beyond.get("theta", 1.0), beyond.get("sigma", 1.0))
+
+
+def test_series_that_name_the_same_points_in_another_order_are_refused():
+    # They went by place, so that the noise of one reading was that of another.
+    identity = estim.MeanResponse(lambda t: t, upper=9.0)
+    y, sigma = pd.Series([1.0, 2.0, 3.0], index=list("abc")), pd.Series([0.1, 0.2, 0.3], index=list("abc"))
+    plain = estim.confidence_interval(identity, y.to_numpy(), sigma.to_numpy())
+    assert estim.confidence_interval(identity, y, sigma) == plain
+    assert estim.confidence_interval(identity, y, sigma.rename(str.upper)) == plain  # labels of something else
+    calls = {
+        "sigma must have the order of y": lambda turned: estim.confidence_interval(identity, y, turned),
+        "sigma must have the order of theta": lambda turned: estim.coverage(identity, y, turned),
+        "mean must have the order of theta": lambda turned: estim.MeanResponse.from_table(y, turned),
+    }
+    for said, call in calls.items():
+        with pytest.raises(ValueError, match=f"^{said}; place 0 has the label 'c', and 'a' there: put it into"):
+            call(sigma[::-1])
+        call(sigma)
