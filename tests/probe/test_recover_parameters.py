@@ -412,3 +412,16 @@ def test_units_in_which_float64_knows_no_linear_error_are_refused(bounds):
             lambda p, t: p["a"] / 1e200 * np.exp(-p["rate"] * 1e200 * t), np.linspace(0.1, 2.0, 9), 0.1,
             params={"a": 1e200, "rate": 0.5e-200}, bounds=bounds, trials=4, rng=0,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("small", [1e-3, 1e-30, 1e-60])
+def test_curvature_at_a_parameter_next_to_nothing_is_that_at_zero(small, real):
+    def model(p, x):
+        p = [float(entry) for entry in p] if real else p
+        return p[0] * x + np.sin(p[1]) * x**2
+
+    x = np.linspace(0.1, 2.0, 9)
+    near, zero = (recover_parameters(model, x, 0.1, params=[1.0, at], trials=20, rng=0) for at in (small, 0.0))
+    np.testing.assert_allclose(near.breakdown, zero.breakdown, rtol=1e-3)
+    np.testing.assert_allclose(near.rmse, zero.rmse, rtol=1e-3)

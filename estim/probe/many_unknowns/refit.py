@@ -40,18 +40,27 @@ class Refit(Protocol):
 
 
 def refit_of(
-    model: Any, bank: Any, params: Any, names: Any, jac: Any, derivative: str, box: tuple[Array, Array]
+    model: Any,
+    bank: Any,
+    params: Any,
+    names: Any,
+    jac: Any,
+    derivative: str,
+    box: tuple[Array, Array],
+    standard_errors: Array,
 ) -> tuple[Refit, Array]:
     """Return the model to be fitted, and the size of a change that matters for each of its parameters.
 
-    `derivative` is how the probe found the Jacobian at `params`; differences stay in the box, where they can.
+    `derivative` is how the probe found the Jacobian at `params`; differences stay in the box, where they can. A
+    parameter smaller than its standard error, (P,), is moved by that, or by the size of the others.
     """
     if isinstance(model, Network):
         whole = [entry for batch in bank for entry in batch] if isinstance(bank, Batches) else bank
-        return NetworkRefit(model, _in_floats(read_bank(whole, model.width))), _network_scales(model)
+        found = NetworkRefit(model, _in_floats(read_bank(whole, model.width)))
+        return found, _wide(_network_scales(model), standard_errors)
     called, parameters, whole = as_callable(model, bank, params, names)
     first = first_calls(called, whole, parameters)
-    scales = scales_of(parameters)
+    scales = _wide(scales_of(parameters), standard_errors)
     if jac is not None:
         return GivenRefit(first, jac), scales
     if holds_jax_arrays(params) and not isinstance(bank, Batches):
@@ -69,6 +78,12 @@ def refit_of(
         if exact is not None:
             return FittedRefit(first.calls, exact), scales
     return CallableRefit(first.calls, scales, derivative == "complex step", *box), scales
+
+
+def _wide(scales: Array, standard_errors: Array) -> Array:
+    """Return sizes of changes at least as large as the noise makes them, up to the size that parameters have."""
+    noise = np.where(np.isfinite(standard_errors), standard_errors, 0.0)
+    return np.maximum(scales, np.minimum(noise, np.median(scales)))
 
 
 def _in_floats(bank: Bank) -> Bank:

@@ -67,7 +67,7 @@ def set_up(
         msg = "the readings must resolve a direction at params; their Jacobian resolves none there (it may vanish)"
         raise ValueError(msg)
     _require_known(seen)
-    refit, scales = refit_of(model, bank, params, names, jac, probed.derivative, (lower, upper))
+    refit, scales = refit_of(model, bank, params, names, jac, probed.derivative, (lower, upper), seen.standard_errors)
     problem, linear = _problem(refit, probed, noise, seen, lower, upper)
     _require_noise_above_rounding(problem)
     coordinates = _coordinates(refit, seen, linear, probed)
