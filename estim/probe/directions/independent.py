@@ -57,7 +57,7 @@ def basis_of(rows: Array) -> Array:
         return rows
     found, triangle = triangular(rows.T)
     if (np.abs(np.diagonal(triangle)) < _PARALLEL * norms_of(rows.T)).any():
-        found = triangular(_echelon(rows).T)[0]
+        found = triangular(echelon(rows).T)[0]
     return np.ascontiguousarray(found.T)
 
 
@@ -117,7 +117,7 @@ def _units(rows: Array) -> Array:
     return np.asarray(np.exp(columns))
 
 
-def _echelon(rows: Array) -> Array:
+def echelon(rows: Array) -> Array:
     """Return the rows with each one's largest entry taken out of those after it."""
     rows = rows / np.abs(rows).max(axis=1, keepdims=True)
     made_of = np.abs(rows)

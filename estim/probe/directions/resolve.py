@@ -20,7 +20,7 @@ from estim.probe.directions.blas import product
 from estim.probe.directions.condensed import Condensed
 from estim.probe.directions.factored import ROUNDING, Factored, factor, joined
 from estim.probe.directions.graded_svd import complement, in_turn
-from estim.probe.directions.independent import basis_of
+from estim.probe.directions.independent import basis_of, echelon
 from estim.probe.directions.noise import norms_of
 from estim.probe.directions.proven import Subspace
 from estim.probe.directions.units import beside_known, in_units
@@ -89,7 +89,7 @@ def resolve(condensed: Condensed, proven: Subspace | None = None) -> Directions:
     scale = condensed.scale
     slack = condensed.slack / scale
     if len(condensed.noiseless):
-        return _with_noiseless(condensed, condensed.noisy / scale, slack, scale)
+        return _with_noiseless(condensed, condensed.noisy / scale, slack, scale, proven)
     found = factor(condensed.noisy / scale, slack)
     rank, size = len(found.values), len(scale)
     if proven is not None and rank and len(proven):
@@ -125,7 +125,9 @@ def _at_right_angles(found: Factored, proven: Array) -> Factored:
     return replace(found, right=right, unseen=complement(right))
 
 
-def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Array) -> Directions:
+def _with_noiseless(
+    condensed: Condensed, noisy: Array, slack: Array, scale: Array, proven: Subspace | None
+) -> Directions:
     """Take out what noiseless readings fix exactly; in the complement of it the noisy ones count."""
     noiseless, known_slack = condensed.noiseless / scale, condensed.noiseless_slack / scale
     known = factor(noiseless.copy(), known_slack)
@@ -142,7 +144,8 @@ def _with_noiseless(condensed: Condensed, noisy: Array, slack: Array, scale: Arr
     found = replace(inside, right=inside.right @ basis, unseen=inside.unseen @ basis, rescaled=inside.weights())
     span = basis_of(rows * scale)
     fixing, _, fixed = known.times(scale, span)
-    weights, values, directions = beside_known(found, scale, fixed, complement(span))
+    still = complement(span if proven is None else joined(span, proven.rows))
+    weights, values, directions = beside_known(found, scale, fixed, still, proven)
     errors = [
         _error(fixing, fixed_slack, np.ones(len(fixed))),
         _error(weights, inside_slack, values),
@@ -173,7 +176,7 @@ def _known_rows(noiseless: Array, known: Factored) -> tuple[Array, Array]:
     if not 0 < count < noiseless.shape[1]:
         return known.right, known.unseen
     *_, order = qr(noiseless.T, mode="r", pivoting=True)
-    rows = basis_of(np.where(known.right.any(axis=0), noiseless[np.sort(order[:count])], 0.0))
+    rows = basis_of(echelon(np.where(known.right.any(axis=0), noiseless[np.sort(order[:count])], 0.0)))
     if np.abs(product(rows, known.unseen.T)).max() > known.resolution / known.weakest:
         return known.right, known.unseen
     return rows, complement(rows)

@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 
 #: Part of a value that what is not seen may change before it is not given.
 TOLERANCE = 0.01
+# Of a direction that is seen along what is proven not to be: units have let it in.
+_ACROSS = 1e-10
 
 
 def in_units(found: Factored, scale: Array, proven: Subspace | None) -> tuple[Array, Array, Array]:
@@ -20,15 +22,20 @@ def in_units(found: Factored, scale: Array, proven: Subspace | None) -> tuple[Ar
 
     What is `proven` not to be seen stays so.
     """
-    still = complement(proven.rows) if proven is not None and len(proven) else None
-    weights, values, right = found.times(scale, still)
+    weights, values, right = found.times(scale)
+    still = None
+    if proven is not None and len(proven) and np.abs(product(right, proven.rows.T)).max(initial=0.0) > _ACROSS:
+        still = complement(proven.rows)
+        weights, values, right = found.times(scale, still)
     if len(found.unseen):
         values = _above_rounding(values, found, scale if still is None else scale * norms_of(still))
         values = _above_doubt(values, right, found, scale, proven)
     return weights, values, _with_unseen(right, values, found.unseen / scale)
 
 
-def beside_known(found: Factored, scale: Array, fixed: Array, still: Array) -> tuple[Array, Array, Array]:
+def beside_known(
+    found: Factored, scale: Array, fixed: Array, still: Array, proven: Subspace | None
+) -> tuple[Array, Array, Array]:
     """Return the same beside orthonormal directions that noiseless readings fix, which come first.
 
     Others lie in the span of `still`, orthonormal rows along which those readings stay: which are at right angles to
@@ -36,7 +43,7 @@ def beside_known(found: Factored, scale: Array, fixed: Array, still: Array) -> t
     """
     weights, values, right = found.times(scale, still)
     values = _above_rounding(values, found, scale * norms_of(still))
-    values = _above_doubt(values, right, found, scale, None)
+    values = _above_doubt(values, right, found, scale, proven)
     return weights, values, _with_unseen(np.concatenate([fixed, right]), values, found.unseen / scale)
 
 
