@@ -118,10 +118,11 @@ def main() -> None:
         rounds = [(run("ours", kind), run("whole", kind)) for _ in range(ROUNDS)]
         times = [mine["seconds"] / peer["seconds"] for mine, peer in rounds]
         mine, peer = rounds[int(np.argsort(times)[ROUNDS // 2])]
-        print(f"{kind}: {mine['seconds']:.1f} s, {mine['memory']:.2f} GiB; whole J, then J J^T "
-              f"{peer['seconds']:.1f} s, {peer['memory']:.2f} GiB; time {mine['seconds'] / peer['seconds']:.2f}, the "
-              f"median of {', '.join(f'{ratio:.2f}' for ratio in times)}; memory {mine['memory'] / peer['memory']:.2f}; largest "
-              f"singular values {mine['largest']:.6g}, {peer['largest']:.6g}")  # fmt: skip
+        said = {how: f"{one['seconds']:.1f} s, {one['memory']:.2f} GiB" for how, one in (("ours", mine), ("J", peer))}
+        print(f"{kind}: {said['ours']}; whole J, then J J^T {said['J']}")
+        print(f"  time {np.median(times):.2f}, the median of {', '.join(f'{ratio:.2f}' for ratio in times)}; memory "
+              f"{mine['memory'] / peer['memory']:.2f}; largest singular values {mine['largest']:.6g}, "
+              f"{peer['largest']:.6g}")  # fmt: skip
 
 
 if __name__ == "__main__":
