@@ -28,6 +28,8 @@ Array = npt.NDArray[np.float64]
 #: Parts of the change at which the model is evaluated, and halvings of the step in which linearity ends.
 FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 _HALVINGS = 6
+#: A difference that is still above one at this fraction of the change is taken for a jump.
+_LEAST = 2.0**-40
 _OWN = "the change from before to after"
 
 
@@ -193,8 +195,14 @@ def _scan(difference: Callable[[float], Array], line: Any) -> tuple[Array, Array
     if not beyond.any():
         return fractions, sizes, 1.0
     first = int(np.argmax(beyond))
-    low, high = (0.0 if first == 0 else FRACTIONS[first - 1]), FRACTIONS[first]
-    for _ in range(_HALVINGS):
+
+    def below(fraction: float) -> bool:
+        return bool(np.linalg.norm(difference(fraction)) <= 1.0)
+
+    low, high = (FRACTIONS[first - 1] if first else 0.0), FRACTIONS[first]
+    while not low and high > _LEAST:
+        low, high = (0.5 * high, high) if below(0.5 * high) else (0.0, 0.5 * high)
+    for _ in range(_HALVINGS if low else 0):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if np.linalg.norm(difference(middle)) <= 1.0 else (low, middle)
+        low, high = (middle, high) if below(middle) else (low, middle)
     return fractions, sizes, low

@@ -28,7 +28,10 @@ class ModelChange(Linearity):
     predicted_power: float
     """The same of the predicted shift."""
     linear_up_to: float
-    """Largest fraction of the change, in [0, 1], up to which `difference` stays below 1; NaN when `error` is not."""
+    """Largest fraction of the change, in [0, 1], up to which `difference` stays below 1; NaN when `error` is not.
+
+    0 where it does not at any fraction down to 1e-12, as at a jump.
+    """
     fractions: Array
     """(steps,) ascending, up to 1: parts of the change at which the model was evaluated."""
     differences: Array

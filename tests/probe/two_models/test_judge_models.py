@@ -119,6 +119,13 @@ def test_networks_are_compared():
     assert found.actual == pytest.approx(np.linalg.norm(moved) / 1e-4, rel=1e-9)
 
 
+@pytest.mark.parametrize("ends", [1e-7, 1e-6, 1e-4, 0.01, 0.3])
+def test_where_linearity_ends_is_found_however_early(ends):
+    # (1 + t)^2 is off its tangent by t^2, one standard deviation at t = ends.
+    found = estim.judge_models({"a": 1.0}, {"a": 2.0}, np.zeros(1), ends**2, model=lambda p, bank: p["a"] ** 2 + bank)
+    assert ends * (1.0 - 2.0**-6) <= found.linear_up_to <= ends * (1.0 + 1e-6)
+
+
 def test_a_gauge_is_seen_by_nobody():
     rng = np.random.default_rng(6)
     network = Network([Layer(*(rng.standard_normal((2, 2)) for _ in range(3)))])
