@@ -72,10 +72,14 @@ def require_slopes(
     looks = _SECOND_LOOKS
     close = _CLOSE if eps <= EPS else _CLOSE_IN_SHORT
     with np.errstate(all="ignore"):
-        while step >= np.sqrt(eps) and looks:
+        while looks:
+            noise = _ROUNDING * eps * size / step
+            # Kinks may lie closer together than that step: a contradiction is looked into as far as rounding lets.
+            if step < np.sqrt(eps) and (found is None or (noise > _SETTLED * typical).any()):
+                break
             above, below = (weights @ (at(side * step) - start) for side in (1.0, -1.0))
             slope, kink = (above - below) / (2.0 * step), np.abs(above + below) / (2.0 * step)
-            scale, noise = np.maximum(typical, np.abs(slope)), _ROUNDING * eps * size / step
+            scale = np.maximum(typical, np.abs(slope))
             off = np.abs(slope - said)
             # After a contradiction noise alone is no agreement.
             if (off <= close * typical + (noise if found is None else np.minimum(noise, close * typical))).all():

@@ -8,14 +8,14 @@ from estim.probe.matrix_free.slopes import require_slopes, weights_of
 SLOPES = np.array([1.0, 2.0, -1.0, 0.5])
 
 
-def held(bend, said=SLOPES):
+def held(bend, said=SLOPES, eps=2.0**-52):
     """Hold derivatives of readings that are straight but for a bend against differences."""
     require_slopes(
         lambda step: SLOPES * step + bend(step),
         np.zeros(4),
         weights_of(4) @ said,
         np.full(2, np.sqrt((SLOPES**2).sum())),
-        eps=2.0**-52,
+        eps=eps,
         library="JAX (a cause)",
     )
 
@@ -24,6 +24,11 @@ def held(bend, said=SLOPES):
 def test_kinks_on_both_sides_are_no_other_slope(distance):
     # outside of them every slope is larger by a tenth, inside it is what the derivative says
     held(lambda step: 0.1 * SLOPES * np.sign(step) * max(abs(step) - distance, 0.0))
+
+
+@pytest.mark.parametrize("distance", [3e-2, 1e-3, 1e-4])
+def test_kinks_on_both_sides_are_no_other_slope_of_float32(distance):
+    held(lambda step: 0.2 * SLOPES * np.sign(step) * max(abs(step) - distance, 0.0), eps=2.0**-23)
 
 
 def test_one_kink_beside_the_parameters_is_no_other_slope():
