@@ -130,7 +130,10 @@ def _blocks(parts: list[Factors], tensor: torch.Tensor, layout: Layout, buffer: 
         return
     columns, outs = _columns(used), _outs(used)
     width = len(columns) if columns is not None else used[0].right.shape[2]
-    count = used[0].left[0].shape[2] if outs is None else len(outs)
+    if width == 0:  # of a table no word of which has a gradient
+        return
+    # Of parts of which some have a few of the outputs only, another has all.
+    count = max(part.left[0].shape[2] for part in used) if outs is None else len(outs)
     room = buffer.numel() // layout.readings
     across = min(width, room)
     down = max(1, min(count, room // across))
