@@ -15,7 +15,7 @@ from estim.probe.matrix_free.way import Way, way_of
 from estim.probe.torch.bank import Bank, in_parts, length
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey, parts_of
-from estim.probe.torch.uses import ROWS, uses_of
+from estim.probe.torch.uses import ROWS, bytes_of_outputs, uses_of
 
 #: Bytes of a block of the Jacobian, at most and at least.
 BLOCK = 256 * 2**20
@@ -67,9 +67,8 @@ def layout_of(
     parts = parts_of(bank, seen)
     first, count = next(parts()), sum(1 for _ in parts())
     some = next(in_parts(first, _INPUTS)) if all(seen.separable) else first
-    with _counted(subject) as kept:
-        output = subject.readings(some)
-    graph = sum(kept.values()) * (length(first) or 1) / (length(some) or 1)
+    output, kept = _graph(subject, some)
+    graph = kept * (length(first) or 1) / (length(some) or 1)
     segments, most = _segments(subject, output, readings, held)
     return Layout(parts, all(seen.separable), readings, count, segments, block, most, graph)
 
@@ -83,6 +82,16 @@ def way_of_module(subject: Subject, layout: Layout, keep: int, noise: Whitening)
         graph=layout.graph, keep=keep, noise=noise,
         holding="gradients, blocks of rows and the graph of a part of the bank",
     )  # fmt: skip
+
+
+def _graph(subject: Subject, part: Any) -> tuple[torch.Tensor, float]:
+    """Return the readings of a part of the bank, with the bytes of what their graph keeps beside the parameters."""
+    try:
+        with _counted(subject) as kept:
+            return subject.readings(part), sum(kept.values())
+    except ValueError:  # derivatives inside of the model (torch.func) let nobody look at what is saved
+        output = subject.readings(part)
+        return output, bytes_of_outputs(output)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from estim.probe.torch.capture import Factors, factors_of
@@ -13,6 +14,8 @@ from estim.probe.torch.uses import uses_of
 #: Rows of the Jacobian taken back at a time, and bytes of them, at most.
 _ROWS = 64
 _BYTES = 64 * 2**20
+#: Combinations of readings with random signs whose gradients rows from factors are held against.
+_DRAWS = 2
 
 
 def rows_of(readings: torch.Tensor, tensors: tuple[Any, ...]) -> torch.Tensor:
@@ -23,12 +26,34 @@ def rows_of(readings: torch.Tensor, tensors: tuple[Any, ...]) -> torch.Tensor:
         None if use is None or found is None else _product(found, tensor)
         for tensor, use, found in zip(tensors, uses, factors, strict=True)
     ]
-    unknown = [k for k, part in enumerate(parts) if part is None]
+    unknown = _unknown(readings.reshape(-1), tensors, parts)
     if unknown:
         apart = torch.cat([rows for _, rows in taken_back(readings.reshape(-1), [tensors[k] for k in unknown])])
         for k, rows in zip(unknown, torch.split(apart, [tensors[k].numel() for k in unknown], dim=1), strict=True):
             parts[k] = rows
     return torch.cat([part for part in parts if part is not None], dim=1)
+
+
+def _unknown(flat: torch.Tensor, tensors: tuple[Any, ...], parts: list[Any]) -> list[int]:
+    """Return the numbers of the tensors whose rows are not known, or contradict a plain backward pass.
+
+    Hooks of operations do not show in a graph; and with few digits, inputs that are mixed in a single number may pass
+    for one of them.
+    """
+    unknown = {k for k, part in enumerate(parts) if part is None}
+    for draw in range(_DRAWS):
+        signs = np.random.default_rng(draw).choice((-1.0, 1.0), len(flat))
+        weights = torch.as_tensor(signs, dtype=flat.dtype, device=flat.device)
+        grads = torch.autograd.grad(
+            flat, tensors, grad_outputs=weights, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        for k in set(range(len(parts))) - unknown:
+            rows = parts[k].double()
+            off = torch.linalg.vector_norm(weights.double() @ rows - grads[k].reshape(-1).double())
+            slack = max(torch.finfo(one.dtype).eps for one in (flat, tensors[k])) ** 0.5
+            if not bool(off <= slack * torch.linalg.vector_norm(rows.abs().sum(0))):
+                unknown.add(k)
+    return sorted(unknown)
 
 
 def _product(found: Factors, tensor: Any) -> torch.Tensor:

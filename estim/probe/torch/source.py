@@ -94,6 +94,15 @@ def goes_on(edge: GradientEdge, gradient: torch.Tensor) -> bool:
     return bool(torch.equal(again, gradient))
 
 
+def passes_on(node: Any) -> bool:
+    """Tell whether a gradient passes a place, with one output, as it is, where it is never formed: see `goes_on`."""
+    held = node.variable if hasattr(node, "variable") else node._input_metadata[0]
+    gradient = torch.ones((), dtype=held.dtype, device=held.device).expand(held.shape)
+    edge = GradientEdge(node, 0)
+    again = torch.autograd.grad(edge, [edge], grad_outputs=gradient, retain_graph=True)[0]
+    return again.data_ptr() == gradient.data_ptr() or bool(torch.equal(again, gradient))
+
+
 def _sources(node: Any) -> list[tuple[Any, int]]:
     return [pair for pair in node.next_functions if pair[0] is not None]
 

@@ -7,6 +7,7 @@ parameter whose every use is of a kind known here needs no backward pass of its 
 notation: x rows of what meets the parameter; g gradient of a reading by what comes out, one row each.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from torch.autograd.graph import GradientEdge
 
 from estim.probe.torch.convolution import convolution_of
 from estim.probe.torch.readings import NO_GRADIENT
+from estim.probe.torch.source import passes_on
 
 #: Kinds whose rows of the Jacobian take less than what they are made of.
 ROWS = frozenset({"sum", "product", "convolution"})
@@ -55,10 +57,22 @@ def reaches(readings: torch.Tensor, parameters: tuple[Any, ...]) -> bool:
     return any(id(getattr(node, "variable", None)) in wanted for node in _users(readings.grad_fn))
 
 
+def computed_in(readings: torch.Tensor) -> set[torch.dtype]:
+    """Return the kinds of numbers that the graph of the readings goes through."""
+    known = (held for node in _users(readings.grad_fn) for held in getattr(node, "_input_metadata", ()))
+    return {held.dtype for held in known if held.dtype.is_floating_point}
+
+
 def require_reached(readings: torch.Tensor, parameters: tuple[Any, ...]) -> None:
     """Refuse readings in whose graph no parameter is: of a copy, where they are still those of its original."""
     if not reaches(readings, parameters):
         raise ValueError(NO_GRADIENT)
+
+
+def bytes_of_outputs(readings: torch.Tensor) -> float:
+    """Return the bytes of what all operations in the graph of the readings gave, kept or not."""
+    nodes = [node for node in _users(readings.grad_fn) if not hasattr(node, "variable")]
+    return float(sum(math.prod(one.shape) * one.dtype.itemsize for node in nodes for one in node._input_metadata))
 
 
 def _users(root: Any) -> dict[Any, list[tuple[Any, int]]]:
@@ -78,14 +92,18 @@ def _users(root: Any) -> dict[Any, list[tuple[Any, int]]]:
 
 
 def _read(parameter: Any, users: dict[Any, list[tuple[Any, int]]], leaf: Any) -> list[Use] | None:
+    if leaf is None:
+        return []
+    if not passes_on(leaf):  # a hook of the parameter changes its gradient
+        return None
     found: list[Use] = []
-    for node, argument in users[leaf] if leaf is not None else []:
+    for node, argument in users[leaf]:
         if node.name() == "TBackward0":
-            inner = [_weight(user, place, "linear") for user, place in users[node]]
+            inner = [_weight(user, place, "linear") for user, place in users[node]] if passes_on(node) else [None]
         else:
             inner = [_KNOWN.get(node.name(), _unknown)(node, argument, parameter)]
         if node.name() == "EmbeddingBackward0" and inner[0] is not None:
-            inner = _broadcast(inner[0], users[node]) or inner
+            inner = (passes_on(node) and _broadcast(inner[0], users[node])) or inner
         if None in inner:
             return None
         found += [use for use in inner if use is not None]

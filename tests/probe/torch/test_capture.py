@@ -9,9 +9,11 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from estim import Batches  # noqa: E402
 from estim.probe.torch.asked import Asked, opened  # noqa: E402
 from estim.probe.torch.gram import combined_rows, grams_of  # noqa: E402
 from estim.probe.torch.layout import layout_of  # noqa: E402
+from estim.probe.torch.rows import rows_of  # noqa: E402
 from estim.probe.torch.survey import survey  # noqa: E402
 from tests.probe.torch.networks import inputs, perceptron  # noqa: E402
 
@@ -100,6 +102,38 @@ class Scaled(nn.Module):
         return x[:, :2]
 
 
+def hooked(tensor, factor):
+    """Have gradients by a tensor multiplied."""
+    if tensor.requires_grad:
+        tensor.register_hook(lambda grad: factor * grad)
+    return tensor
+
+
+class Loss(nn.Module):
+    """What a layer returns has a smaller gradient than it should, and hooks of its parameters mend that."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.turned = perceptron((4, 3)), nn.Parameter(perceptron((4, 3))[0].weight.detach())
+        for tensor in self.layer.parameters():
+            hooked(tensor, 4.0)
+
+    def forward(self, x):
+        turned = hooked(self.turned.t(), 4.0)
+        return hooked(torch.tanh(self.layer(x) * (x @ turned)), 0.25)
+
+
+class Slope(nn.Module):
+    """The derivative of what a layer returns by what it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.last = perceptron((4, 3)), perceptron((4, 2))
+
+    def forward(self, x):
+        return self.last(torch.func.grad(lambda given: torch.tanh(self.layer(given)).sum())(x))
+
+
 def centred(module, x):
     return module(x - x.mean(0))
 
@@ -107,7 +141,8 @@ def centred(module, x):
 def jacobian(module, bank, reading):
     """Return the rows in float64, from a backward pass for each."""
     rows = []
-    for one in (reading(module, bank) if reading else module(bank)).reshape(-1):
+    batches = bank if isinstance(bank, Batches) else [bank]
+    for one in torch.cat([(reading(module, batch) if reading else module(batch)).reshape(-1) for batch in batches]):
         grads = torch.autograd.grad(
             one, list(module.parameters()), retain_graph=True, allow_unused=True, materialize_grads=True
         )
@@ -126,6 +161,8 @@ KINDS = {
     "gradients scaled": (Scaled(4.0), inputs(9, 4), None, 1e-12),
     "gradients turned": (Scaled(-1.0), inputs(9, 4), None, 1e-12),
     "gradients watched": (Scaled(1.0), inputs(9, 4), None, 1e-12),
+    "gradients of parameters scaled": (Loss(), inputs(9, 4), None, 1e-12),
+    "a derivative inside": (Slope(), inputs(9, 4), None, 1e-12),
     "float32 in float64": (Short(torch.float64, torch.float32), inputs(40, 4), None, 1e-6),
     "float64 in float32": (Short(torch.float32, torch.float64), inputs(40, 4).float(), None, 1e-6),
     "bfloat16": (perceptron((*(4,) * 12, 2), torch.bfloat16), inputs(40, 4).bfloat16(), None, 2.0**-6),
@@ -138,6 +175,8 @@ HOOKED = {f"layers.{k}.0.{name}" for k in range(3) for name in ("weight", "bias"
 BY_ROWS = {
     "one input": {"up"}, "three equal inputs": TOGETHER, "equal inputs among others": TOGETHER,
     "gradients scaled": HOOKED, "gradients turned": HOOKED,
+    "gradients of parameters scaled": {"layer.0.weight", "layer.0.bias", "turned"},
+    "a derivative inside": {"layer.0.weight"},
 }  # fmt: skip
 
 
@@ -161,3 +200,44 @@ def assert_equal_to_backward_passes(module, bank, reading=None, close=1e-12, hel
 def test_rows_off_the_graph_are_those_of_backward_passes(kind, held):
     # Nothing else takes a backward pass a reading.
     assert assert_equal_to_backward_passes(*KINDS[kind], held) == BY_ROWS.get(kind, set())
+
+
+class Sum(nn.Module):
+    """Two numbers are added before they meet any input."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor(0.25))
+
+    def forward(self, x):
+        return x * (self.one + self.two)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_inputs_mixed_in_one_number_do_not_pass_for_one_of_them_where_digits_are_few(kind):
+    module = Sum().to(kind)
+    for seed in range(60):
+        x = inputs(4, 3, dtype=kind, seed=seed)
+        found = rows_of(module(x), tuple(module.parameters())).double().numpy()
+        np.testing.assert_array_equal(found, jacobian(module, x, None))
+
+
+class Mended(nn.Module):
+    """A hook of an operation mends the gradient that a tensor's hook has made smaller."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = perceptron((4, 3))[0]
+
+    def forward(self, x):
+        hidden = self.layer(x)
+        if hidden.requires_grad:
+            hidden.grad_fn.register_hook(lambda grads, _: tuple(None if one is None else 4.0 * one for one in grads))
+        return hooked(torch.tanh(hidden), 0.25)
+
+
+def test_rows_that_a_hook_of_an_operation_changes_take_backward_passes():
+    module, x = Mended(), inputs(5, 4)
+    found = rows_of(module(x), tuple(module.parameters())).numpy()
+    truth = jacobian(module, x, None)
+    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-12 * np.abs(truth).max())

@@ -7,9 +7,10 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from estim import Batches  # noqa: E402
 from estim.probe.torch.rows import rows_of  # noqa: E402
 from tests.probe.torch.networks import perceptron  # noqa: E402
-from tests.probe.torch.test_capture import assert_equal_to_backward_passes, jacobian  # noqa: E402
+from tests.probe.torch.test_capture import assert_equal_to_backward_passes, hooked, jacobian  # noqa: E402
 
 TOKENS, WIDTH = 5, 3
 
@@ -50,6 +51,20 @@ class Placed(nn.Module):
         return self.last(torch.tanh(x.cumsum(1))).mean(1)
 
 
+class Scaled(nn.Module):
+    """Sums of words and places have a smaller gradient than they should, and hooks of either mend that."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.places = nn.Embedding(11, WIDTH), nn.Embedding(TOKENS, WIDTH)
+        self.double()
+
+    def forward(self, ids):
+        words, places = hooked(self.words(ids), 4.0), hooked(self.places(torch.arange(TOKENS)), 4.0)
+        return hooked(torch.tanh((words + places).cumsum(1)), 0.25).sum(1)
+
+
 def last_logits(module, ids):
     return module(ids)[:, -1, [3, 7, 4]]
 
@@ -60,6 +75,12 @@ def all_logits(module, ids):
 
 def words(inputs=6, count=11, seed=1):
     return torch.randint(0, count, (inputs, TOKENS), generator=torch.Generator().manual_seed(seed))
+
+
+def one_or_all_logits(module, ids):
+    """Return a logit, or of longer inputs the mean of all of them."""
+    logits = module(ids)[:, -1]
+    return logits[:, 3] if ids.shape[1] == TOKENS else logits.square().mean(1)
 
 
 MANY = 5000
@@ -89,6 +110,24 @@ BY_ROWS = {"places of one more axis", "places subtracted", "places multiplied", 
 def test_rows_off_the_graph_are_those_of_backward_passes(kind, held):
     taken = assert_equal_to_backward_passes(*KINDS[kind], held=held)
     assert taken == ({"places.weight"} if kind in BY_ROWS else set())
+
+
+def test_places_whose_gradients_a_hook_changes_take_backward_passes():
+    assert assert_equal_to_backward_passes(Scaled(), words()) == {"words.weight", "places.weight"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("tied", [True, False])
+def test_batches_that_reach_a_few_words_and_all_of_them_are_read_together(tied, order):
+    module, batches = Language(MANY, tied), [words(), torch.cat([words(2), words(2, seed=2)], dim=1)][::order]
+    assert assert_equal_to_backward_passes(module, Batches(lambda: batches), one_or_all_logits) == set()
+
+
+@pytest.mark.parametrize("held", [1, 10**9], ids=["in segments", "at once"])
+def test_a_table_none_of_whose_words_has_a_gradient_is_zero(held):
+    # All words of the bank are the one that is none.
+    module, ids = Language(11, False, padding=3), torch.full((4, TOKENS), 3)
+    assert assert_equal_to_backward_passes(module, ids, held=held) == set()
 
 
 @pytest.mark.parametrize("kind", KINDS)
