@@ -2,8 +2,9 @@
 
 All parameters move at once, so that a part of the model that derivatives leave out, or give another derivative than it
 has, shows. That is seen as well a little away from the parameters, where units do not stand at a kink, as they may for
-biases of zero; one that stands there by chance shows in what both sides have in common. Two slopes that agree decide:
-where they do not settle, differences have nothing to say.
+biases of zero; one that stands there by chance shows in what both sides have in common. Slopes that agree decide, two
+in short floats, where steps are few, and else three, as kinks make two agree by chance: where they do not settle,
+differences have nothing to say.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +24,9 @@ _FIRST = 2.0**-6
 # Part of a slope up to which it is agreed with in float64 and in short floats, and of that up to which two settle.
 _CLOSE, _CLOSE_IN_SHORT = 2e-3, 0.05
 _SETTLED = 0.2
-#: Steps, that of a contradiction and smaller ones, in which it may turn out to be kinks that lie close together.
-_SECOND_LOOKS = 5
+#: Steps, those of a contradiction but the first and smaller ones, in which it may turn out to be kinks that lie close
+#: together.
+_SECOND_LOOKS = 6
 #: Roundings of the readings in one combination.
 _ROUNDING = 32.0
 
@@ -67,10 +69,10 @@ def require_slopes(
         When differences settle on other slopes, and agree in no smaller steps.
     """
     weights, size = weights_of(len(start)), float(np.abs(start).sum())
-    step, last = _FIRST, np.full(len(said), np.nan)
+    step, last, alike = _FIRST, np.full(len(said), np.nan), np.zeros(len(said))
     found: str | None = None
-    looks = _SECOND_LOOKS
-    close = _CLOSE if eps <= EPS else _CLOSE_IN_SHORT
+    close, enough = (_CLOSE, 2) if eps <= EPS else (_CLOSE_IN_SHORT, 1)
+    looks = _SECOND_LOOKS - enough
     with np.errstate(all="ignore"):
         while looks:
             noise = _ROUNDING * eps * size / step
@@ -84,8 +86,8 @@ def require_slopes(
             # After a contradiction noise alone is no agreement.
             if (off <= close * typical + (noise if found is None else np.minimum(noise, close * typical))).all():
                 return
-            settled = np.abs(slope - last) <= _SETTLED * close * scale
-            wrong = settled & (off > close * scale + 2.0 * kink + 2.0 * noise)
+            alike = np.where(np.abs(slope - last) <= _SETTLED * close * scale, alike + 1, 0)
+            wrong = (alike >= enough) & (off > close * scale + 2.0 * kink + 2.0 * noise)
             if found is None and wrong.any():
                 found = _contradiction(slope, said, int(np.argmax(wrong)), library)
             looks -= found is not None

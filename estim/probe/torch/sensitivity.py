@@ -1,6 +1,7 @@
 """`estim.sensitivity` of a torch module: what is asked is checked, and the way chosen that fits its size."""
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from estim.probe.matrix_free.streamed import streamed_sensitivity
 from estim.probe.matrix_free.way import record_of
 from estim.probe.record import Sensitivity
 from estim.probe.torch.asked import Asked, in_double, name_of, opened, precision_note, vector_of
-from estim.probe.torch.bank import Bank, in_batches
+from estim.probe.torch.bank import Bank, in_batches, in_parts
 from estim.probe.torch.error import relative_errors
 from estim.probe.torch.large import TorchPasses, noise_of
 from estim.probe.torch.layout import Layout, layout_of, way_of_module
@@ -26,7 +27,7 @@ from estim.probe.torch.slopes import require_derivative
 from estim.probe.torch.streamed import stream_of
 from estim.probe.torch.survey import Parts, Survey, parts_of, sample_of, survey
 from estim.probe.torch.untouched import alone
-from estim.probe.torch.uses import require_reached
+from estim.probe.torch.uses import computed_in, require_reached
 
 Array = npt.NDArray[np.float64]
 
@@ -124,13 +125,24 @@ def _relative(
     """Return the relative error of the Jacobian, beside a copy in float64 where there can be one."""
     if subject.parameters.tensors[0].dtype == torch.float64:
         return relative_errors(subject, layout, weights)
-    try:
-        with opened(module, bank, replace(asked, dtype=torch.float64)) as (copied, batches):
+    kind = subject.parameters.tensors[0].dtype
+    with ExitStack() as stack:
+        try:
+            copied, batches = stack.enter_context(opened(module, bank, replace(asked, dtype=torch.float64)))
             parts = parts_of(batches, seen)
-            require_reached(copied.readings(next(iter(parts()))), copied.parameters.tensors)
+            first = next(iter(parts()))
+            some = next(in_parts(first, 1)) if layout.separable else first
+            readings = copied.readings(some)
+            require_reached(readings, copied.parameters.tensors)
+            double = computed_in(readings) == {torch.float64}
+            del readings
             found = relative_errors(subject, layout, weights, (copied, parts))
-        subject.notes.append(precision_note(subject.parameters.tensors[0].dtype, True))
-    except (TypeError, ValueError):
-        found = relative_errors(subject, layout, weights)
-        subject.notes.append(precision_note(subject.parameters.tensors[0].dtype, False))
+        except (TypeError, ValueError):
+            stack.close()
+            subject.notes.append(precision_note(kind, False))
+            return relative_errors(subject, layout, weights)
+        if double:  # differences say more there
+            sample = sample_of(batches, seen)
+            require_derivative(copied, lambda: iter(sample))
+    subject.notes.append(precision_note(kind, True))
     return found

@@ -432,3 +432,34 @@ def test_a_gradient_that_fails_midway_is_explained_wherever_it_fails(monkeypatch
         with pytest.raises(ValueError, match="torch cannot differentiate the readings: no memory is left"):
             estim.sensitivity(module, bank, 0.1, readings=lambda m, x: _Fails.apply(m(x)))
         assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
+
+
+class Branches(torch.nn.Module):
+    """Two branches of filters, a part of the second of which gradients do not reach."""
+
+    def __init__(self, detached):
+        super().__init__()
+        conv, relu = torch.nn.Conv2d, torch.nn.ReLU
+        self.one = torch.nn.Sequential(conv(3, 16, 3), relu(), conv(16, 16, 3), relu())
+        self.two, self.last, self.detached = (
+            torch.nn.Sequential(conv(3, 16, 5), relu()),
+            torch.nn.Linear(16, 4),
+            detached,
+        )
+
+    def forward(self, x):
+        two = self.two(x)
+        two = (1.0 - self.detached) * two + self.detached * two.detach()
+        return self.last(torch.relu(self.one(x) + two).mean((2, 3)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("detached", [0.0, 0.25, 1.0])
+def test_what_kinks_hide_in_float32_a_copy_in_float64_shows(detached, seed):
+    torch.manual_seed(seed)
+    module, bank = Branches(detached), torch.randn(6, 3, 12, 12)
+    if not detached:
+        assert len(estim.sensitivity(module, bank, 0.01).singular_values) == 24
+        return
+    with pytest.raises(ValueError, match="the derivative that torch takes must be that of the model"):
+        estim.sensitivity(module, bank, 0.01)
