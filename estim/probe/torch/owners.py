@@ -75,7 +75,10 @@ def rows_of_inputs(plain: Any, weighted: list[Any], width: int, readings: torch.
         return None
     sparse = torch.finfo(rows.dtype).eps < _FEW
     columns = _reached(rows) if sparse and width >= _WIDE else None
-    return replace(_table(owner, live, len(largest), inputs, sparse), width=width, columns=columns)
+    table = _table(owner, live, len(largest), inputs, sparse)
+    if not (table.order or sparse or len(live) == len(largest)):  # a row left over may be some input's
+        return None
+    return replace(table, width=width, columns=columns)
 
 
 def _real(rows: torch.Tensor) -> torch.Tensor:

@@ -134,6 +134,19 @@ class Slope(nn.Module):
         return self.last(torch.func.grad(lambda given: torch.tanh(self.layer(given)).sum())(x))
 
 
+class Turned(nn.Module):
+    """A layer that meets inputs in another order; of what it says two readings are the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = perceptron((4, 4, 1)), perceptron((4, 4, 2), seed=1)
+        self.to(torch.bfloat16)
+
+    def forward(self, x):
+        one, two = self.one(x.flip(0)).flip(0), self.two(x)
+        return torch.cat([one, two[:, :1], one, two[:, 1:]], dim=1)
+
+
 def centred(module, x):
     return module(x - x.mean(0))
 
@@ -166,6 +179,7 @@ KINDS = {
     "float32 in float64": (Short(torch.float64, torch.float32), inputs(40, 4), None, 1e-6),
     "float64 in float32": (Short(torch.float32, torch.float64), inputs(40, 4).float(), None, 1e-6),
     "bfloat16": (perceptron((*(4,) * 12, 2), torch.bfloat16), inputs(40, 4).bfloat16(), None, 2.0**-6),
+    "bfloat16, two readings equal": (Turned(), inputs(32, 4).bfloat16(), None, 2.0**-6),
     "float16": (perceptron((*(4,) * 12, 2), torch.float16), inputs(40, 4).half(), None, 2.0**-9),
 }
 
@@ -175,6 +189,8 @@ HOOKED = {f"layers.{k}.0.{name}" for k in range(3) for name in ("weight", "bias"
 BY_ROWS = {
     "one input": {"up"}, "three equal inputs": TOGETHER, "equal inputs among others": TOGETHER,
     "gradients scaled": HOOKED, "gradients turned": HOOKED,
+    # The weights of the two readings of one of the inputs cancel, in the few digits that there are.
+    "bfloat16, two readings equal": {f"one.{k}.{name}" for k in (0, 2) for name in ("weight", "bias")},
     "gradients of parameters scaled": {"layer.0.weight", "layer.0.bias", "turned"},
     "a derivative inside": {"layer.0.weight"},
 }  # fmt: skip
