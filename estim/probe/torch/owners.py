@@ -76,7 +76,9 @@ def rows_of_inputs(plain: Any, weighted: list[Any], width: int, readings: torch.
     sparse = torch.finfo(rows.dtype).eps < _FEW
     columns = _reached(rows) if sparse and width >= _WIDE else None
     table = _table(owner, live, len(largest), inputs, sparse)
-    if not (table.order or sparse or len(live) == len(largest)):  # a row left over may be some input's
+    missed = len(live) < len(largest) and not table.order  # a row left over may be some input's
+    mixed = 0 < len(live) < inputs  # and a few may be those of all inputs together
+    if not sparse and (missed or mixed):
         return None
     return replace(table, width=width, columns=columns)
 
