@@ -41,7 +41,7 @@ def untouched(module: torch.nn.Module) -> Iterator["Snapshot"]:
         stack.enter_context(_other_generators())
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(plain_surroundings())
+        stack.enter_context(plain_surroundings(module))
         # Not module.eval(), which a subclass may have made into something else.
         for part in snapshot.parts:
             part.training = False

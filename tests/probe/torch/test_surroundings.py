@@ -122,6 +122,29 @@ def test_groups_of_tensors_that_are_not_there_are_refused(probe):
         probe(groups=pd.Series(list("aabbb"), index=[*NAMES, "3.bias"]))
 
 
+class Recurrent(torch.nn.Module):
+    """A recurrent layer whose last state is read."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers, self.last = kind(3, 6, 2, batch_first=True), torch.nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.last(self.layers(x)[0][:, -1])
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_rows_of_recurrent_layers_are_read_off_the_graph(monkeypatch, kind):
+    module, bank = Recurrent(kind), inputs(5, 7, 3, dtype=torch.float32)
+    held = estim.sensitivity(module, bank, 0.1, groups="layers")
+    monkeypatch.setattr(module_sensitivity, "DENSE", 0)
+    found = estim.sensitivity(module, bank, 0.1, groups="layers")
+    assert found.singular_values == pytest.approx(held.singular_values[:10], rel=1e-4)
+    assert not any("backward pass" in note for note in found.notes)
+    assert torch.backends.mkldnn.enabled
+
+
 def test_a_module_is_no_model_to_be_evaluated_elsewhere():
     calls = [
         lambda module: estim.linearity(module, ROWS, np.ones(26), 0.1),
