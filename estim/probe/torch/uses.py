@@ -98,7 +98,7 @@ def _read(parameter: Any, users: dict[Any, list[tuple[Any, int]]], leaf: Any) ->
         return None
     found: list[Use] = []
     for node, argument in users[leaf]:
-        if node.name() == "TBackward0":
+        if _transposes(node):
             inner = [_weight(user, place, "linear") for user, place in users[node]] if passes_on(node) else [None]
         else:
             inner = [_KNOWN.get(node.name(), _unknown)(node, argument, parameter)]
@@ -111,6 +111,16 @@ def _read(parameter: Any, users: dict[Any, list[tuple[Any, int]]], leaf: Any) ->
     if kinds == {"patches", "convolution"}:
         return [replace(use, kind="convolution") for use in found]
     return found if len(kinds) < 2 or kinds <= ROWS or kinds == TIED else None
+
+
+def _transposes(node: Any) -> bool:
+    """Tell whether a node swaps the two axes of a weight, as w.t(), w.T, w.mT and w.transpose(-1, -2) do."""
+    kind = node.name()
+    if len(node._input_metadata[0].shape) != 2:
+        return False
+    if kind == "PermuteBackward0":
+        return [axis % 2 for axis in node._saved_dims] == [1, 0]  # negative ones are kept as unsigned
+    return kind == "TBackward0" or (kind == "TransposeBackward0" and bool((node._saved_dim0 - node._saved_dim1) % 2))
 
 
 def _broadcast(use: Use, users: list[tuple[Any, int]]) -> list[Use | None]:

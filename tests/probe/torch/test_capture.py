@@ -258,3 +258,36 @@ def test_rows_that_a_hook_of_an_operation_changes_take_backward_passes():
     found = rows_of(module(x), tuple(module.parameters())).numpy()
     truth = jacobian(module, x, None)
     np.testing.assert_allclose(found, truth, rtol=0, atol=1e-12 * np.abs(truth).max())
+
+
+class Written(nn.Module):
+    """Layers that a hand wrote, whose weights are transposed in one of the ways there are."""
+
+    def __init__(self, transposed):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = (nn.Parameter(torch.randn(4, 4, dtype=torch.float64)) for _ in range(2))
+        self.transposed = transposed
+
+    def forward(self, x):
+        return torch.tanh(x.unflatten(1, (2, 2)).repeat(1, 1, 2) @ self.transposed(self.first)).sum(1) @ self.last
+
+
+TRANSPOSED = {
+    "t()": (lambda w: w.t(), False),
+    "T": (lambda w: w.T, False),
+    "mT": (lambda w: w.mT, False),
+    "transpose": (lambda w: w.transpose(0, 1), False),
+    "transpose from the end": (lambda w: w.transpose(-2, -1), False),
+    "permute": (lambda w: w.permute(1, 0), False),
+    "permute from the end": (lambda w: w.permute(-1, -2), False),
+    "not at all": (lambda w: w.permute(0, 1), True),
+    "twice": (lambda w: w.T.T, True),
+}
+
+
+@pytest.mark.parametrize("kind", TRANSPOSED)
+def test_transposed_weights_are_read_off_the_graph_however_they_are(kind):
+    transposed, by_rows = TRANSPOSED[kind]
+    taken = assert_equal_to_backward_passes(Written(transposed), inputs(6, 4))
+    assert taken == ({"first"} if by_rows else set())
