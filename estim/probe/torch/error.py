@@ -49,14 +49,8 @@ def relative_errors(
     return relative_norms(errors, known, subject.parameters.groups, sizes, 0.5 * eps)
 
 
-def _some(layout: Layout, part: Any) -> Any:
-    return next(in_parts(part, _INPUTS)) if layout.separable else part
-
-
-def _combinations(subject: Subject, parts: Parts, layout: Layout, weights: Array) -> list[Array]:
-    """Return combinations of rows with random signs, (P,) each; the same signs on every call."""
-    rng = np.random.default_rng(0)
-    found: list[Array] = []
+def _sampled(subject: Subject, parts: Parts, layout: Layout) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield readings of some inputs of some parts, (n, a), each with the number of the first reading."""
     start, outputs = 0, 0
     step = max(1, layout.count // _PARTS)
     for number, part in enumerate(parts()):
@@ -64,10 +58,20 @@ def _combinations(subject: Subject, parts: Parts, layout: Layout, weights: Array
         if number % step and inputs is not None:
             start += inputs * outputs
             continue
-        readings = subject.readings(_some(layout, part))
-        flat, outputs = readings.reshape(-1), readings.shape[1]
-        weight = weights[start : start + len(flat)]
+        readings = subject.readings(next(in_parts(part, _INPUTS)) if layout.separable else part)
+        outputs = readings.shape[1]
+        yield start, readings
         start += (len(readings) if inputs is None else inputs) * outputs
+        del readings
+
+
+def _combinations(subject: Subject, parts: Parts, layout: Layout, weights: Array) -> list[Array]:
+    """Return combinations of rows with random signs, (P,) each; the same signs on every call."""
+    rng = np.random.default_rng(0)
+    found: list[Array] = []
+    for start, readings in _sampled(subject, parts, layout):
+        flat = readings.reshape(-1)
+        weight = weights[start : start + len(flat)]
         for _ in range(_DRAWS):
             signs = rng.choice((-1.0, 1.0), len(weight))
             grads = gradients_of(subject, flat, weight * signs, retain_graph=True)
@@ -86,23 +90,28 @@ def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array]
     ArithmeticError
         When they disagree by more than rounding: something in the model gives torch other gradients than it takes.
     """
-    readings = subject.readings(_some(layout, next(layout.parts())))
-    signs = np.random.default_rng(1).choice((-1.0, 1.0), readings.numel())
-    grads = gradients_of(subject, readings.reshape(-1), signs)
-    squares = dict.fromkeys(subject.parameters.groups, 0.0)
-    for group, grad in zip(subject.parameters.groups, grads, strict=True):
-        squares[group] += float(grad.detach().double().square().sum())
-    slack = torch.finfo(readings.dtype).eps ** 0.5
-    for group, matrix in groups.items():
-        part = matrix[: len(signs), : len(signs)]
-        rows, error = np.sqrt(np.maximum(np.diagonal(part), 0.0)), relative[group]
-        said, most = float(signs @ part @ signs), float(rows.sum() ** 2)
-        # Either side is known to |w|^2 |J|^2 (2 e + e^2).
-        known = 2.0 * error * (2.0 + error) * len(signs) * float(rows @ rows)
-        if not abs(said - squares[group]) <= slack * most + known + np.finfo(np.float64).tiny:
-            msg = (
-                f"the gradients of {group} read off the graph contradict a plain backward pass: |w^T J|^2 is "
-                f"{said:.6g} and {squares[group]:.6g}; a hook that changes gradients, or gradients that depend on how "
-                "many inputs a batch has? Pass dtype=torch.float64, or report the model"
-            )
-            raise ArithmeticError(msg)
+    rng = np.random.default_rng(1)
+    for start, readings in _sampled(subject, layout.parts, layout):
+        signs = rng.choice((-1.0, 1.0), readings.numel())
+        grads = gradients_of(subject, readings.reshape(-1), signs)
+        squares = dict.fromkeys(subject.parameters.groups, 0.0)
+        for group, grad in zip(subject.parameters.groups, grads, strict=True):
+            squares[group] += float(grad.detach().double().square().sum())
+        slack, own = torch.finfo(readings.dtype).eps ** 0.5, slice(start, start + len(signs))
+        del readings, grads
+        for group, matrix in groups.items():
+            _require_alike(group, matrix[own, own], signs, squares[group], slack, relative[group])
+
+
+def _require_alike(group: str, gram: Array, signs: Array, square: float, slack: float, error: float) -> None:
+    rows = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    said, most = float(signs @ gram @ signs), float(rows.sum() ** 2)
+    # Either side is known to |w|^2 |J|^2 (2 e + e^2).
+    known = 2.0 * error * (2.0 + error) * len(signs) * float(rows @ rows)
+    if not abs(said - square) <= slack * most + known + np.finfo(np.float64).tiny:
+        msg = (
+            f"the gradients of {group} read off the graph contradict a plain backward pass: |w^T J|^2 is "
+            f"{said:.6g} and {square:.6g}; a hook that changes gradients, or gradients that depend on how "
+            "many inputs a batch has? Pass dtype=torch.float64, or report the model"
+        )
+        raise ArithmeticError(msg)
