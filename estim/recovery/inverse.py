@@ -68,4 +68,10 @@ def order_at_end(grid: Monotone, rounding: float, *, lower: bool) -> float:
     if second >= len(t):
         return math.nan
     p = math.log(e[second] / e[first]) / math.log(t[second] / t[first])
+    third = second + int(np.searchsorted(t[second:], 2.0 * t[second]))
+    if p < 0.98 and third < len(t):
+        # A root keeps its exponent; a response that bends between points far apart, at which the grid is coarse, not.
+        following = math.log(e[third] / e[second]) / math.log(t[third] / t[second])
+        if abs(following - p) > 0.02:
+            return math.nan
     return float(round(p)) if abs(p - round(p)) < 0.02 and round(p) >= 1 else p

@@ -1,6 +1,9 @@
+import math
+
 import numpy as np
 import pytest
 
+import estim
 from estim import MeanResponse
 
 CASES = {
@@ -29,3 +32,14 @@ def test_the_order_at_the_lower_end_decides_the_slope_there(power, expected):
 def test_readings_up_to_overflow_have_their_root():
     response = MeanResponse(np.expm1)
     np.testing.assert_allclose(response.invert([1e290, 1e300, 1.7e308]), np.log([1e290, 1e300, 1.7e308]), rtol=1e-13)
+
+
+@pytest.mark.parametrize("unit", [1e-149, 1e-12, 1e-6, 1e-4, 1.0, 1e6, 1e20, 1e149])
+@pytest.mark.parametrize("span", [5.0, math.inf])
+def test_slopes_do_not_depend_on_the_unit_of_theta(unit, span):
+    # 1 + log(1 + t) has the slope 1 / (1 + t); its layer at 0 lies between the nodes of intervals of size one.
+    response = estim.MeanResponse(lambda t: 1.0 + np.log1p(t / unit), upper=span * unit)
+    for t in (0.0, 1e-3, 1.0, 3.0):
+        assert float(response.slope(t * unit)) * unit * (1.0 + t) == pytest.approx(1.0, rel=1e-8)
+    if math.isinf(span):
+        assert estim.recover(response, 0.0, 1e-3, method="exact").linear_rmse[0] == pytest.approx(1e-3 * unit, rel=1e-8)
