@@ -69,10 +69,14 @@ def local_difference(
         t = half_width * chebyshev.chebpts1(POINTS)
         # theta + t is rounded: the quotient must be taken with the step really made.
         made = (theta + t) - theta
-        quotient = (rise(theta + t) - here) / made
+        with np.errstate(over="ignore", invalid="ignore"):
+            quotient = (rise(theta + t) - here) / made
+        if not np.isfinite(quotient).all() or quotient.min() <= 0.0:  # it overflows there, or rounding is all there is
+            half_width *= 0.5
+            continue
         series = chebyshev.chebfit(made / half_width, quotient, POINTS - 1)
         noise = EPS + (EPS * here + rounding) / float(np.abs(quotient * half_width).min())
-        if np.abs(series[-3:]).max() <= 8.0 * noise * abs(series[0]) and quotient.min() > 0.0:
+        if np.abs(series[-3:]).max() <= 8.0 * noise * abs(series[0]):
             # The largest quotients carry the largest roundings into R(0).
             error = 16.0 * noise * float(quotient.max()) / abs(float(series[0]))
             return Local(half_width, np.asarray(series, np.float64), error)

@@ -12,6 +12,7 @@ and the integrands are smooth where the response is, a vanishing slope included.
 Gauss-Legendre panels, all noise levels and both sides at once, are halved until the error of each is small.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ from estim.recovery.monotone import EPS, Monotone
 
 Array = npt.NDArray[np.float64]
 
-REACH = 12.0  # Q(12) = 2e-33: what lies beyond is below rounding unless theta grows by 1e10 there
+REACH = 12.0  # Q(12) = 2e-33: what lies beyond is below rounding unless theta grows by 1e10 there, which is bounded
 NODES = 44  # enough for most panels to pass at the first try
 RTOL = 1e-11
 #: Where rounding of m(truth + t) - m(truth) moves z by more than this, the local series takes its place.
@@ -31,6 +32,8 @@ CANCELLATION = 1e-12
 #: Of nodes and weights (good to some 1e-15), of the normal tail, and of sums of that many terms.
 ARITHMETIC = 16.0 * EPS
 DEEPEST = 60
+SECANTS = 40
+FARTHEST = 37.0  # Q(37) = 6e-300
 #: Noise that nobody declared may shake every panel: what is left of their error is then reported, not halved.
 MOST_PANELS = 1 << 14
 
@@ -57,6 +60,8 @@ class Moments:
     clipped_low: Array
     clipped_high: Array
     relative_error: Array
+    beyond: Array
+    """The part of that error which readings beyond the reach may have."""
 
 
 def exact_moments(
@@ -101,11 +106,13 @@ def exact_moments(
         bias = first[levels:] - first[:levels]
         square = 2.0 * (second[:levels] + second[levels:])
         relative = (error[:levels] + error[levels:]) / square
+        beyond = _beyond(grid, here, truth, upper, sigma, unit) / square
         rmse = unit * np.sqrt(square)
         blur += np.where(near, 0.0, EPS * abs(truth) / rmse)  # truth + t is rounded
     # Of the RMSE: half that of its square; a shift of every z by its rounding moves it by less than that, relative.
     relative = ARITHMETIC + np.where(np.isfinite(square) & (square > 1e-290), relative, np.inf) + blur
-    return Moments(unit * bias, rmse, ndtr(-here / sigma), ndtr(-(grid.supremum - here) / sigma), relative)
+    high = ndtr(-(grid.supremum - here) / sigma)
+    return Moments(unit * bias, rmse, ndtr(-here / sigma), high, relative + beyond, beyond)
 
 
 def _near_window(local: Local | None, reach: Array, blur: Array) -> tuple[npt.NDArray[np.bool_], Array]:
@@ -115,6 +122,31 @@ def _near_window(local: Local | None, reach: Array, blur: Array) -> tuple[npt.ND
     length = np.minimum(1.2 * reach / local.slope, local.half_width)
     ends = np.minimum(local.difference(length), -local.difference(-length))
     return (ends >= reach) & (blur > CANCELLATION), np.concatenate([length, length])
+
+
+def _beyond(grid: Monotone, here: float, truth: float, upper: float, sigma: Array, unit: Array) -> Array:
+    """Bound the integrals of t Q beyond the reach, in the units given: Q falls, so that each cell has its first Q.
+
+    They are next to nothing but where theta grows like an exponential of the mean, as that of a logarithm does.
+    """
+    bound = np.zeros(sigma.shape)
+    farthest = max(upper - truth, truth - float(grid.theta[0]))
+    if np.isfinite(farthest) and 1e-6 * farthest <= unit.min():
+        return bound
+    for side in (grid.theta > truth, grid.theta < truth):
+        t, change = np.abs(grid.theta[side] - truth), np.abs(grid.rise[side] - here)
+        order = np.argsort(t)
+        t, change = t[order], change[order]
+        first = max(int(np.searchsorted(change, REACH * sigma.min(), side="right")) - 1, 0)
+        t, z = t[first:], np.maximum(change[first:] / sigma[:, None], REACH)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            tail = -0.5 * z * z - np.log(z * math.sqrt(2.0 * math.pi))  # log Q(z) is less than that
+            volume = np.log(np.diff(t)) + np.log(0.5 * t[1:] + 0.5 * t[:-1]) - 2.0 * np.log(unit[:, None])
+            cells = np.where(z[:, 1:] > REACH, np.exp(volume + tail[:, :-1]), 0.0)
+            bound += cells.sum(axis=1)
+    if np.isinf(upper):  # behind the last cell theta is no float
+        bound[(grid.rise[-1] - here) / sigma < FARTHEST] = np.inf
+    return bound
 
 
 def _window(
@@ -132,12 +164,14 @@ def _window(
     outer[target >= grid.supremum] = upper
     inside = (target > 0.0) & (target < grid.supremum)
     inner = np.full(target.shape, truth)
-    for _ in range(40):
+    for trial in range(SECANTS + 1100):
         overshoot = np.abs(rise(outer) - here) / goal
         wide = inside & (overshoot > 1.5)
         if not wide.any():
             break
-        guess = inner + (outer - inner) * np.minimum(1.2 / np.maximum(overshoot, 1.0), 0.5)
+        # Where the grid is far coarser than the response, secants creep along from the inner side: halve, then.
+        part = np.minimum(1.2 / np.maximum(overshoot, 1.0), 0.5) if trial < SECANTS else 0.5
+        guess = inner + (outer - inner) * part
         beyond = np.abs(rise(guess) - here) >= goal
         outer = np.where(wide & beyond, guess, outer)
         inner = np.where(wide & ~beyond, guess, inner)

@@ -192,7 +192,7 @@ def recover(
     if method == "exact":
         bias, rmse, se = exact.bias, exact.rmse, np.zeros(levels.shape)
         low, high, count = exact.clipped_low, exact.clipped_high, 0
-        notes += _accuracy_notes(levels, exact.relative_error)
+        notes += _unknown_notes(levels, exact.beyond) or _accuracy_notes(levels, exact.relative_error)
     else:
         from estim.recovery.monte_carlo import simulate
 
@@ -207,10 +207,12 @@ def recover(
             workers=workers,
             progress=progress,
         )
-        notes += _rarity_notes(levels, rmse, se, exact.rmse, count)
+        notes += _unknown_notes(levels, exact.beyond) or _rarity_notes(levels, rmse, se, exact.rmse, count)
     scale = abs(truth) if truth != 0.0 else math.nan
+    with np.errstate(over="ignore"):
+        relative_bias, relative_rmse = bias / scale, rmse / scale
     return Recovery(
-        theta=truth, sigma=levels, bias=bias, rmse=rmse, relative_bias=bias / scale, relative_rmse=rmse / scale,
+        theta=truth, sigma=levels, bias=bias, rmse=rmse, relative_bias=relative_bias, relative_rmse=relative_rmse,
         rmse_se=se, linear_rmse=linear, clipped_low=low, clipped_high=high, numerical_error=exact.relative_error,
         linear_limit=limit, method=method, trials=count, response=response.name or repr(response), notes=notes,
     )  # fmt: skip
@@ -319,6 +321,18 @@ def rounding_notes(response: MeanResponse, levels: Array) -> tuple[str, ...]:
             f"{high - low:.3g}: give the exact excess with MeanResponse.from_excess."
         )
     return tuple(notes)
+
+
+def _unknown_notes(levels: Array, beyond: Array) -> tuple[str, ...]:
+    """Say where the RMSE is no number that is known: no sample and no quadrature reaches the readings that carry it."""
+    unknown = ~(beyond < 0.1)
+    if not unknown.any():
+        return ()
+    k = int(np.argmax(unknown))
+    return (
+        f"From sigma = {levels[k]:.3g} on the RMSE is not known, and the one shown may be far too small: it is carried "
+        "by readings that are next to never seen, whose estimates are huge; give the response a finite upper.",
+    )
 
 
 def _accuracy_notes(levels: Array, error: Array) -> tuple[str, ...]:

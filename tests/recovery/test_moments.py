@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import norm
 
@@ -234,3 +235,46 @@ def test_rounding_of_a_plain_mean_costs_accuracy_not_time(size):
     clean = estim.MeanResponse.from_excess(lambda t: size * t**2, baseline=1.0, upper=1.0)
     exact = estim.recover(clean, 0.5, sigma, method="exact")
     assert (np.abs(found.rmse / exact.rmse - 1) <= found.numerical_error).all()
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-15, 1e-100, 1e-151])
+def test_neither_side_is_lost_where_the_grid_is_far_coarser_than_the_response(unit):
+    # theta^2 from 0.03 at sigma = 0.16: the upper side was dropped, and the RMSE came out as 0.0212.
+    response = estim.MeanResponse.from_excess(lambda t: (t / unit) ** 2)
+    found = estim.recover(response, 0.03 * unit, 0.16, method="exact").rmse[0]
+
+    def square(z):
+        return (math.sqrt(0.0009 + 0.16 * z) - 0.03) ** 2 * norm.pdf(z)
+
+    end = -0.0009 / 0.16
+    expected = math.sqrt(quad(square, end, 12.0, epsabs=0.0, epsrel=1e-11, limit=200)[0] + norm.cdf(end) * 0.0009)
+    assert found / unit == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0])
+def test_what_unseen_readings_of_a_logarithm_carry_is_in_the_error(sigma):
+    # Estimates e^(sigma z) of a reading log(1 + theta): z = 2 sigma carries the RMSE, 12 is how far it is integrated.
+    found = estim.recover(estim.MeanResponse(np.log1p), 1.0, sigma, method="exact")
+    with mpmath.workdps(30):
+        end = -mpmath.log(2) / sigma
+        square = mpmath.quad(
+            lambda z: (2 * mpmath.exp(sigma * z) - 2) ** 2 * mpmath.npdf(z), [end, *range(0, int(2 * sigma) + 14, 2)]
+        )
+        true = float(mpmath.sqrt(square + mpmath.ncdf(end)))
+    assert abs(found.rmse[0] / true - 1.0) <= found.numerical_error[0]
+    assert any("is not known" in note for note in found.notes) == (sigma >= 6.0)
+
+
+@pytest.mark.parametrize("method", ["exact", "monte-carlo"])
+@pytest.mark.parametrize("sigma", [30.0, 1609.0])
+def test_no_rmse_is_claimed_where_estimates_are_no_floats(method, sigma):
+    found = estim.recover(estim.MeanResponse(np.log1p), 1.0, sigma, method=method, trials=1000, rng=0)
+    assert np.isinf(found.numerical_error[0])
+    assert any("is not known" in note for note in found.notes)
+
+
+def test_a_square_beside_a_mean_is_recovered_where_no_float_moves():
+    # 4 + t^2 stands still around 4e-9: that ended in a ZeroDivisionError.
+    found = estim.recover(estim.MeanResponse(lambda t: 4.0 + t * t), 4e-9, 0.1, method="exact")
+    exact = estim.recover(estim.MeanResponse.from_excess(lambda t: t * t), 4e-9, 0.1, method="exact")
+    assert found.rmse == pytest.approx(exact.rmse, rel=1e-9)
