@@ -69,10 +69,12 @@ class TorchPasses:
 
     def _within_range(self, found: Grams) -> Grams:
         """Return Gram matrices, those by products in float64 that the range of the module's numbers does not hold."""
-        kind, sizes = self.subject.parameters.tensors[0].dtype, sizes_of_groups(self.groups, self.sizes)
-        tiny = torch.finfo(kind).tiny
+        kind = self.subject.parameters.tensors[0].dtype
+        if kind == torch.float64:
+            return found
+        sizes, tiny = sizes_of_groups(self.groups, self.sizes), torch.finfo(kind).tiny
         lost = frozenset(name for name, gram in found.groups.items() if out_of_range(gram, tiny, sizes[name]))
-        if not lost or kind == torch.float64:
+        if not lost:
             return found
         again = grams_of(self.subject, self.layout, only=lost, double=True)
         return Grams(found.groups | again.groups, found.rounding | again.rounding, found.by_rows)

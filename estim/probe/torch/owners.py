@@ -5,7 +5,7 @@ that are, row by row, that multiple of the unweighted ones, without any rounding
 no such multiple, inputs depend on each other.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -75,12 +75,12 @@ def rows_of_inputs(plain: Any, weighted: list[Any], width: int, readings: torch.
         return None
     sparse = torch.finfo(rows.dtype).eps < _FEW
     columns = _reached(rows) if sparse and width >= _WIDE else None
-    table = _table(owner, live, len(largest), inputs, sparse)
-    missed = len(live) < len(largest) and not table.order  # a row left over may be some input's
+    table, order = _ordered(owner, live, len(largest), inputs, sparse)
+    missed = len(live) < len(largest) and not order  # a row left over may be some input's
     mixed = 0 < len(live) < inputs  # and a few may be those of all inputs together
     if not sparse and (missed or mixed):
         return None
-    return replace(table, width=width, columns=columns)
+    return Table(table, width, order, columns)
 
 
 def _real(rows: torch.Tensor) -> torch.Tensor:
@@ -93,18 +93,20 @@ def _reached(rows: torch.Tensor) -> torch.Tensor | None:
     return reached if 0 < 2 * len(reached) < rows.shape[1] else None
 
 
-def _table(owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int, sparse: bool) -> Table:
-    """Return, of rows some of which have an owner, those of each input, in a regular order where there is one."""
+def _ordered(
+    owner: torch.Tensor, live: torch.Tensor, count: int, inputs: int, sparse: bool
+) -> tuple[torch.Tensor, str]:
+    """Return, of rows some of which have an owner, those of each input, and the order in which they are, as `Table`."""
     if count % inputs == 0 and not (sparse and 0 < 2 * len(live) <= count):
         grid = torch.arange(count, device=live.device)
         if torch.equal(live // (count // inputs), owner):
-            return Table(grid.reshape(inputs, -1), 0, "first")
+            return grid.reshape(inputs, -1), "first"
         if torch.equal(live % inputs, owner):
-            return Table(grid.reshape(-1, inputs).T, 0, "last")
+            return grid.reshape(-1, inputs).T, "last"
     order = torch.argsort(owner, stable=True)
     sizes = torch.bincount(owner, minlength=inputs)
     starts = torch.cumsum(sizes, 0) - sizes
     table = torch.full((inputs, int(sizes.max()) if len(sizes) else 0), count, device=live.device)
     owners = owner[order]
     table[owners, torch.arange(len(owners), device=live.device) - starts[owners]] = live[order]
-    return Table(table, 0, "")
+    return table, ""

@@ -1,8 +1,8 @@
 """Fake quantisers of torch, which round on the way forth and let gradients pass on the way back."""
 
-from typing import Any
-
 import torch
+
+from estim.probe.torch.uses import nodes_of
 
 
 def require_no_quantiser(module: torch.nn.Module, readings: torch.Tensor) -> None:
@@ -16,7 +16,8 @@ def require_no_quantiser(module: torch.nn.Module, readings: torch.Tensor) -> Non
     ValueError
         Naming the operation.
     """
-    found = next((name for name in _operations(readings) if "FakeQuant" in name or "FqHelper" in name), None)
+    operations = (node.name() for node in nodes_of(readings))
+    found = next((name for name in operations if "FakeQuant" in name or "FqHelper" in name), None)
     # The fused one stands in the graph where it is switched off, too.
     if found is None or ("FqHelper" in found and not _switched_on(module)):
         return
@@ -26,19 +27,6 @@ def require_no_quantiser(module: torch.nn.Module, readings: torch.Tensor) -> Non
         "estim.judge_models compares with others"
     )
     raise ValueError(msg)
-
-
-def _operations(readings: torch.Tensor) -> Any:
-    """Yield the names of all operations in the graph of some readings."""
-    seen: set[Any] = set()
-    left = [readings.grad_fn]
-    while left:
-        node = left.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        left.extend(one for one, _ in node.next_functions)
-        yield node.name()
 
 
 def _switched_on(module: torch.nn.Module) -> bool:

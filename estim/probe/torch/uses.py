@@ -54,12 +54,17 @@ def uses_of(readings: torch.Tensor, parameters: tuple[Any, ...]) -> list[list[Us
 def reaches(readings: torch.Tensor, parameters: tuple[Any, ...]) -> bool:
     """Tell whether a parameter is in the graph of the readings."""
     wanted = {id(parameter) for parameter in parameters}
-    return any(id(getattr(node, "variable", None)) in wanted for node in _users(readings.grad_fn))
+    return any(id(getattr(node, "variable", None)) in wanted for node in nodes_of(readings))
+
+
+def nodes_of(readings: torch.Tensor) -> list[Any]:
+    """Return all nodes of the graph of the readings."""
+    return list(_users(readings.grad_fn))
 
 
 def computed_in(readings: torch.Tensor) -> set[torch.dtype]:
     """Return the kinds of numbers that the graph of the readings goes through."""
-    known = (held for node in _users(readings.grad_fn) for held in getattr(node, "_input_metadata", ()))
+    known = (held for node in nodes_of(readings) for held in getattr(node, "_input_metadata", ()))
     return {held.dtype for held in known if held.dtype.is_floating_point}
 
 
@@ -71,7 +76,7 @@ def require_reached(readings: torch.Tensor, parameters: tuple[Any, ...]) -> None
 
 def bytes_of_outputs(readings: torch.Tensor) -> float:
     """Return the bytes of what all operations in the graph of the readings gave, kept or not."""
-    nodes = [node for node in _users(readings.grad_fn) if not hasattr(node, "variable")]
+    nodes = [node for node in nodes_of(readings) if not hasattr(node, "variable")]
     return float(sum(math.prod(one.shape) * one.dtype.itemsize for node in nodes for one in node._input_metadata))
 
 
