@@ -235,6 +235,5 @@ NO_GRADIENT = (
 
 
 def flat_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
-    """Return the entries of a tensor, without its graph."""
-    found: npt.NDArray[np.float64] = tensor.detach().reshape(-1).double().cpu().numpy()
-    return found
+    """Return the entries of a tensor, without its graph, as they are now: it may be a parameter that is moved."""
+    return np.array(tensor.detach().reshape(-1).cpu().double().numpy())

@@ -122,6 +122,13 @@ def test_groups_of_tensors_that_are_not_there_are_refused(probe):
         probe(groups=pd.Series(list("aabbb"), index=[*NAMES, "3.bias"]))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_readings_may_be_parameters_themselves(probe, dtype):
+    module = perceptron(dtype=dtype)
+    found = probe(module, ROWS.to(dtype), readings=lambda model, x: model[0].weight)  # (4, 3), four inputs
+    np.testing.assert_allclose(found.singular_values[:12], 10.0, rtol=1e-6)
+
+
 class Recurrent(torch.nn.Module):
     """A recurrent layer whose last state is read."""
 
