@@ -15,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from numbers import Integral, Rational
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import flint
@@ -267,10 +268,13 @@ def _flint_matmul(matrix: Callable[[int, int, list[Any]], Any], a: Array, b: Arr
     batch, (rows, inner), columns = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2:], b.shape[-1]
     lefts = np.broadcast_to(a, (*batch, rows, inner)).ravel().tolist()
     rights = np.broadcast_to(b, (*batch, inner, columns)).ravel().tolist()
+    # Indices made once for the whole stack: entries() of flint makes those of every matrix anew.
+    places = list(np.ndindex(rows, columns))
+    read = itemgetter(*places) if len(places) > 1 else methodcaller("entries")
     entries: list[Any] = []
     for k in range(math.prod(batch)):
         left = matrix(rows, inner, lefts[k * rows * inner : (k + 1) * rows * inner])
         right = matrix(inner, columns, rights[k * inner * columns : (k + 1) * inner * columns])
-        entries += (left * right).entries()
+        entries += read(left * right)
     # fromiter does not look for arrays inside the entries, as np.array does at four times the cost.
     return np.fromiter(entries, dtype=object, count=len(entries)).reshape(*batch, rows, columns)
