@@ -16,7 +16,7 @@ from estim.probe.jax.readings import NOT_FINITE, Function, coarsest_of, require_
 from estim.probe.jax.slopes import hold, unchecked
 from estim.probe.jax.twin import in_float64
 from estim.probe.model.calls import First, require_inputs
-from estim.probe.model.given import check_jacobian
+from estim.probe.model.given import check_jacobian, require_finite_derivatives
 from estim.probe.model.parameters import Parameters
 
 Array = npt.NDArray[np.float64]
@@ -63,7 +63,8 @@ def derivative_of(
     jacobian, error = found.jacobian[first.places], found.error[first.places]
     notes = found.notes
     if not omit:
-        _require_finite(jacobian, first, parameters)
+        cause = f": {NOT_FINITE}; nan_policy='omit' of estim.sensitivity leaves such readings out"
+        require_finite_derivatives(jacobian, parameters.names, first.places, first.inputs, cause)
     if np.isfinite(jacobian).all():
         one, taken = found.best
         known = eps if one is function else EPS
@@ -77,18 +78,6 @@ def derivative_of(
         elif known > SINGLE:
             notes += (unchecked(word(known)),)
     return Derivative(jacobian, error, f"automatic differentiation in {word(eps)}", notes)
-
-
-def _require_finite(jacobian: Array, first: First, parameters: Parameters) -> None:
-    finite = np.isfinite(jacobian)
-    if not finite.all():
-        i, j = (int(place) for place in np.argwhere(~finite)[0])
-        msg = (
-            f"derivatives must be finite; that by {parameters.names[j]} of reading {first.places[i]} (input "
-            f"{first.inputs[i]}) is {jacobian[i, j]}: {NOT_FINITE}; "
-            "nan_policy='omit' of estim.sensitivity leaves such readings out"
-        )
-        raise ValueError(msg)
 
 
 class Found(NamedTuple):

@@ -20,6 +20,7 @@ from estim.probe.directions.noise import Whitening
 from estim.probe.directions.proven import declared_symmetries, require_still
 from estim.probe.directions.shares import CARRIERS, largest
 from estim.probe.matrix_free.passes import progress_bar
+from estim.probe.model.given import require_finite_derivatives
 from estim.probe.model.parameters import Parameters
 from estim.probe.model.probed import Probed
 from estim.probe.record import Sensitivity
@@ -90,17 +91,17 @@ def streamed_sensitivity(
         msg = "sigma must be a number or one for each reading where the Jacobian is too large to hold; got a covariance"
         raise ValueError(msg)
     still = None if symmetry is None else declared_symmetries(symmetry, len(vector.names))
-
     places = stream.places[stream.kept]
 
     def jacobians() -> Iterator[tuple[Array, Array]]:
         """Yield J of one part after the other with its error, checked."""
         start = 0
         for jacobian, own in stream.jacobians():
-            _require_finite(jacobian, stream, start, vector.names)
+            some = slice(start, start + len(jacobian))
+            require_finite_derivatives(jacobian, vector.names, places[some], stream.inputs[some], stream.cause)
             error = np.asarray(with_tolerance(jacobian, own, rtol, atol))
             if still is not None:
-                require_still(jacobian, error, still, places[start : start + len(jacobian)])
+                require_still(jacobian, error, still, places[some])
             start += len(jacobian)
             yield jacobian, error
 
@@ -176,18 +177,6 @@ def _condensed(
 
 def _triangle_of(held: list[Array]) -> Array:
     return np.asarray(np.linalg.qr(np.concatenate(held), mode="r"))
-
-
-def _require_finite(jacobian: Array, stream: Stream, start: int, names: tuple[str, ...]) -> None:
-    finite = np.isfinite(jacobian)
-    if finite.all():
-        return
-    i, j = (int(place) for place in np.argwhere(~finite)[0])
-    msg = (
-        f"derivatives must be finite; that by {names[j]} of reading {stream.places[stream.kept][start + i]} "
-        f"(input {stream.inputs[start + i]}) is {jacobian[i, j]}{stream.cause}"
-    )
-    raise ValueError(msg)
 
 
 def _left_vectors(stream: Stream, scale: Array, found: Sensitivity, progress: bool) -> Array:

@@ -178,3 +178,17 @@ def finite_rows(values: Array, first: First, columns: tuple[str, ...], omit: boo
     if not rows.any():
         raise NotFiniteError(len(rows), first)
     return np.flatnonzero(rows)
+
+
+def require_finite_derivatives(
+    jacobian: Array, names: tuple[str, ...], places: npt.NDArray[Any], inputs: npt.NDArray[Any], cause: str = ""
+) -> None:
+    """Refuse a Jacobian, (M, P), of readings at some places, (M,), with an entry that is not finite; ValueError."""
+    finite = np.isfinite(jacobian)
+    if not finite.all():
+        i, j = (int(place) for place in np.argwhere(~finite)[0])
+        msg = (
+            f"derivatives must be finite; that by {names[j]} of reading {places[i]} (input {inputs[i]}) is "
+            f"{jacobian[i, j]}{cause}"
+        )
+        raise ValueError(msg)

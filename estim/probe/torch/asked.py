@@ -1,6 +1,6 @@
 """What is asked of a torch module, and the module opened to answer it: as it is, or as a copy in float64."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,11 +9,10 @@ import torch
 
 from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.torch.bank import Bank, read_bank
-from estim.probe.torch.parameters import Trainable, trainable
-from estim.probe.torch.readings import Subject, as_dtype
-from estim.probe.torch.survey import Parts, Survey, parts_of
+from estim.probe.torch.parameters import Trainable, name_of, trainable
+from estim.probe.torch.readings import NO_GRADIENT, Subject, as_dtype, gradients_of
 from estim.probe.torch.untouched import untouched
-from estim.probe.torch.uses import require_reached
+from estim.probe.torch.uses import computed_in, reaches
 
 
 @dataclass(frozen=True)
@@ -35,39 +34,62 @@ def opened(module: Any, bank: Any, asked: Asked) -> Iterator[tuple[Subject, Bank
     """Make a module, or its copy in another dtype, ready to be read, with its bank; it is left as it was found."""
     copied = module if asked.dtype is None else as_dtype(module, asked.dtype)
     parameters = trainable(copied, asked.groups)
-    device = parameters.tensors[0].device
-    batches = read_bank(bank, device, (parameters.tensors[0].dtype, asked.dtype is not None))
+    batches = read_bank(bank, parameters.device, (parameters.dtype, asked.dtype is not None))
     with untouched(copied) as snapshot:
         yield Subject(copied, asked.readings, parameters, snapshot, list(parameters.notes)), batches
 
 
+@dataclass(frozen=True)
+class Double:
+    """A copy of a module in float64, ready to be read, with its bank."""
+
+    subject: Subject
+    bank: Bank
+    throughout: bool
+    """Whether no number on the way to its readings is shorter."""
+
+
 @contextmanager
-def in_double(module: Any, bank: Any, asked: Asked, seen: Survey) -> Iterator[tuple[Subject, Parts] | None]:
-    """Yield a copy of a module in float64 with its bank in parts; None where it does not follow."""
+def in_double(
+    subject: Subject, module: Any, bank: Any, asked: Asked, tried: Callable[[Bank], Iterable[Any]],
+    readings: int | None = None,
+) -> Iterator[Double | None]:  # fmt: skip
+    """Yield a copy in float64 of a module that is open; None where it is so itself, or the copy does not follow.
+
+    It is tried on some parts of its bank, of which as many `readings` must come, where their number is known.
+    """
+    if subject.parameters.dtype == torch.float64:
+        yield None
+        return
     with ExitStack() as stack:
         found = None
         try:
             copied, batches = stack.enter_context(opened(module, bank, replace(asked, dtype=torch.float64)))
-            parts = parts_of(batches, seen)
-            require_reached(copied.readings(next(iter(parts()))), copied.parameters.tensors)
-            with torch.no_grad():
-                for part in parts():
-                    copied.values(part)
-            found = copied, parts
+            count, kinds = _followed(copied, tried(batches))
+            if readings in (None, count):
+                found = Double(copied, batches, kinds == {torch.float64})
         except (TypeError, ValueError):
             pass
         yield found
+
+
+def _followed(copied: Subject, parts: Iterable[Any]) -> tuple[int, set[torch.dtype]]:
+    """Return how many readings some parts have, and what numbers these are made of, of a copy that can be probed."""
+    count, reached, kinds = 0, False, set[torch.dtype]()
+    for part in parts:
+        flat = copied.readings(part).reshape(-1)
+        gradients_of(copied, flat, torch.ones_like(flat), retain_graph=True)
+        count, reached = count + len(flat), reached or reaches(flat, copied.parameters.tensors)
+        kinds |= computed_in(flat)
+    if not reached:  # they are still those of the original
+        raise ValueError(NO_GRADIENT)
+    return count, kinds
 
 
 def precision_note(kind: Any, measured: bool) -> str:
     """Say in what precision derivatives are, and how their error is known."""
     how = "beside a copy in float64" if measured else "by moving the parameters a little, as float64 is out of reach"
     return f"derivatives are {name_of(kind)}'s, their error measured {how}; dtype=torch.float64 probes a double copy"
-
-
-def name_of(kind: Any) -> str:
-    """Return the name of a dtype, such as float32."""
-    return str(kind).removeprefix("torch.")
 
 
 def vector_of(parameters: Trainable, asked: Asked) -> Parameters:

@@ -11,6 +11,9 @@ from estim.masks import unmasked
 from estim.probe.model.batches import Batches
 from estim.probe.model.same_batches import SameBatches
 
+#: Returns a fresh iterator over parts of a bank.
+Parts = Callable[[], Iterator[Any]]
+
 
 @dataclass(frozen=True)
 class Bank:
@@ -20,6 +23,11 @@ class Bank:
     """Returns a fresh iterator."""
     whole: bool
     """Whether it is one batch, given as such."""
+
+    def numbered(self) -> Iterator[tuple[str, Any]]:
+        """Yield each batch with what an error says before it."""
+        for number, batch in enumerate(self.batches()):
+            yield "" if self.whole else f"batch {number}: ", batch
 
 
 def read_bank(bank: Any, device: Any, dtype: Any) -> Bank:
@@ -168,9 +176,15 @@ def length(batch: Any) -> int | None:
     return next(iter(sizes)) if len(sizes) == 1 else None
 
 
-def sliced(batch: Any, start: int, stop: int) -> Any:
-    """Return some inputs of a batch whose tensors all have as many."""
-    return mapped(batch, lambda tensor: tensor[start:stop])
+def selected(batch: Any, places: Any) -> Any:
+    """Return some inputs of a batch whose tensors all have as many, by a slice or a tensor of places."""
+    return mapped(batch, lambda tensor: tensor[places])
+
+
+def spread(batch: Any, count: int, most: int, alone: float = 0.0) -> Any:
+    """Return some of a batch's inputs, from the first to the last; where one is asked for, that part of the way."""
+    places = np.linspace(0, count - 1, most) if most > 1 else [alone * (count - 1)]
+    return selected(batch, torch.as_tensor(np.unique(np.round(places)).astype(int), device="cpu"))
 
 
 def in_parts(batch: Any, size: int) -> Iterator[Any]:
@@ -180,7 +194,7 @@ def in_parts(batch: Any, size: int) -> Iterator[Any]:
         yield batch
         return
     for start in range(0, count, size):
-        yield sliced(batch, start, start + size)
+        yield selected(batch, slice(start, start + size))
 
 
 def _shape(batch: Any) -> str:

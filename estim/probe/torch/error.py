@@ -1,20 +1,18 @@
 """How well the Jacobian of a large module is known, from combinations of its rows: see `matrix_free.error`."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from estim.probe.matrix_free.error import error_of_combinations, relative_norms
-from estim.probe.torch.bank import in_parts, length
-from estim.probe.torch.dense import moved_parameters
+from estim.probe.torch.bank import Parts, in_parts, length
+from estim.probe.torch.jacobian import moved_parameters
 from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject, flat_array, gradients_of
 
 Array = npt.NDArray[np.float64]
-Parts = Callable[[], Iterator[Any]]
 
 #: Parts of the bank in the sample, about, the inputs of each that are, and combinations of their readings.
 _PARTS = 4
@@ -23,30 +21,36 @@ _DRAWS = 2
 
 
 def relative_errors(
-    subject: Subject, layout: Layout, weights: Array, double: "tuple[Subject, Parts] | None" = None
-) -> dict[str, float]:
-    """Return |E|_F / |J|_F for the tensors of each group, and of all under "", on a sample of the bank.
+    subject: Subject, layout: Layout, weights: Array, double: tuple[Subject, Parts] | None
+) -> tuple[dict[str, float], bool]:
+    """Return |E|_F / |J|_F of each group, and of all under "", on a sample of the bank; whether `double` told it.
 
     Parameters
     ----------
     subject, layout
     weights : ndarray, shape (M,)
         1 / sd of each reading: what its row counts.
-    double : tuple of Subject and parts, optional
-        The same in float64. Without it the parameters are moved a little instead.
+    double : tuple of Subject and parts, or None
+        The same in float64. Without it, or where that has no derivatives, the parameters are moved a little instead.
     """
-    eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
+    eps = torch.finfo(subject.parameters.dtype).eps
     sizes = [tensor.numel() for tensor in subject.parameters.tensors]
     plain = _combinations(subject, layout.parts, layout, weights)
-    truth, above_below = None, []
-    if double is not None:
-        truth = _combinations(double[0], double[1], layout, weights)
-    else:
-        for side in (1.0, -1.0):
-            with moved_parameters(subject, side):
-                above_below.append(_combinations(subject, layout.parts, layout, weights))
+    truth = None if double is None else _in_double(*double, layout, weights)
+    above_below = []
+    for side in (1.0, -1.0) if truth is None else ():
+        with moved_parameters(subject, side):
+            above_below.append(_combinations(subject, layout.parts, layout, weights))
     errors, known = error_of_combinations(plain, truth, above_below, sizes, eps)
-    return relative_norms(errors, known, subject.parameters.groups, sizes, 0.5 * eps)
+    return relative_norms(errors, known, subject.parameters.groups, sizes, 0.5 * eps), truth is not None
+
+
+def _in_double(copied: Subject, parts: Parts, layout: Layout, weights: Array) -> list[Array] | None:
+    """Return combinations of rows in float64; None where the copy does not follow."""
+    try:
+        return _combinations(copied, parts, layout, weights)
+    except (TypeError, ValueError):
+        return None
 
 
 def _sampled(subject: Subject, parts: Parts, layout: Layout) -> Iterator[tuple[int, torch.Tensor]]:

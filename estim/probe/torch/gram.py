@@ -85,7 +85,7 @@ def grams_of(
 
 def combined_rows(subject: Subject, layout: Layout, combinations: Array, tick: Any = None) -> Array:
     """Return combinations (k, M) times J, (k, P), in double precision, tensor after tensor."""
-    device = subject.parameters.tensors[0].device
+    device = subject.parameters.device
     weights = torch.as_tensor(np.ascontiguousarray(combinations), device=device)
     found = np.zeros((len(combinations), subject.parameters.size))
     starts = np.cumsum([0, *(tensor.numel() for tensor in subject.parameters.tensors)])

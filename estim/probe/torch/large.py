@@ -17,6 +17,7 @@ from estim.probe.torch.error import require_borne_out
 from estim.probe.torch.gram import combined_rows, grams_of
 from estim.probe.torch.layout import Layout
 from estim.probe.torch.operator import jacobian_operator
+from estim.probe.torch.parameters import name_of
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey
 
@@ -56,7 +57,7 @@ class TorchPasses:
     @property
     def dtype(self) -> str:
         """The module's."""
-        return str(self.subject.parameters.tensors[0].dtype).removeprefix("torch.")
+        return name_of(self.subject.parameters.dtype)
 
     def grams(self, **options: Any) -> Grams:
         """Return the Gram matrices, as `grams_of`."""
@@ -69,7 +70,7 @@ class TorchPasses:
 
     def _within_range(self, found: Grams) -> Grams:
         """Return Gram matrices, those by products in float64 that the range of the module's numbers does not hold."""
-        kind = self.subject.parameters.tensors[0].dtype
+        kind = self.subject.parameters.dtype
         if kind == torch.float64:
             return found
         sizes, tiny = sizes_of_groups(self.groups, self.sizes), torch.finfo(kind).tiny

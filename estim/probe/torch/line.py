@@ -10,7 +10,6 @@ import torch
 
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.torch.bank import Bank, read_bank
-from estim.probe.torch.dense import batches_of
 from estim.probe.torch.parameters import trainable
 from estim.probe.torch.readings import Subject, as_dtype, explained, flat_array
 from estim.probe.torch.state import weights_like
@@ -32,8 +31,7 @@ def line_between(
             if tensor.is_floating_point():
                 tensor.requires_grad_(True)
         parameters = trainable(module)
-        kind, device = parameters.tensors[0].dtype, parameters.tensors[0].device
-        batches = read_bank(bank, device, (kind, dtype is not None))
+        batches = read_bank(bank, parameters.device, (parameters.dtype, dtype is not None))
         other, notes = weights_like(module, after, "after")
         yield Line(Subject(module, readings, parameters, snapshot), batches, other), notes
 
@@ -55,14 +53,10 @@ class Line:
     def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         return zip(self.subject.parameters.names, self.subject.parameters.tensors, strict=True)
 
-    def batches(self) -> Iterator[tuple[str, Any]]:
-        """Yield each batch with what an error says before it."""
-        return batches_of(self.bank)
-
     def start(self) -> Array:
         """Return the readings before, each batch called twice to see whether they repeat."""
         parts, shapes, complex_ones = [], [], []
-        for where, batch in self.batches():
+        for where, batch in self.bank.numbered():
             readings = self.subject.checked(batch, where)
             parts.append(flat_array(readings))
             shapes.append((len(readings), readings.shape[1]))
@@ -85,7 +79,7 @@ class Line:
             for name, tensor in tensors.items():
                 tensor.copy_(weights[name])
             with torch.no_grad():
-                parts = [flat_array(self.subject.values(batch, where)) for where, batch in self.batches()]
+                parts = [flat_array(self.subject.values(batch, where)) for where, batch in self.bank.numbered()]
         finally:
             for name, tensor in tensors.items():
                 tensor.copy_(held[name])
@@ -93,7 +87,7 @@ class Line:
 
     def derivative(self, delta: Weights) -> Array:
         """Return J delta, (M,), forward where torch can, by a backward pass for each reading where it cannot."""
-        found = [self._forward(delta, batch, where) for where, batch in self.batches()]
+        found = [self._forward(delta, batch, where) for where, batch in self.bank.numbered()]
         return np.concatenate(found)[self.order]
 
     def _forward(self, delta: Weights, batch: Any, where: str) -> Array:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 from scipy.sparse.linalg import LinearOperator
 
+from estim.probe.torch.bank import Parts
 from estim.probe.torch.readings import Subject, explained, flat_array, gradients_of
-from estim.probe.torch.survey import Parts
 from estim.probe.torch.swapped import differentiable_attention, forward_derivative
 
 Array = npt.NDArray[np.float64]

@@ -26,6 +26,16 @@ class Trainable:
     notes: tuple[str, ...]
 
     @property
+    def dtype(self) -> torch.dtype:
+        """The model's: that of the first."""
+        return self.tensors[0].dtype  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> torch.device:
+        """Of all."""
+        return self.tensors[0].device  # type: ignore[no-any-return]
+
+    @property
     def size(self) -> int:
         """Number of parameters, all tensors together."""
         return sum(tensor.numel() for tensor in self.tensors)
@@ -75,6 +85,11 @@ def trainable(module: torch.nn.Module, groups: Any = "layers") -> Trainable:
         notes.append(f"{count} frozen parameters are left out: {_listed(frozen)}")
     names = tuple(name for name, _ in kept)
     return Trainable(names, tuple(tensor for _, tensor in kept), tensor_groups(groups, names), tuple(notes))
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return the name of a dtype, such as float32."""
+    return str(dtype).removeprefix("torch.")
 
 
 def tensor_groups(groups: Any, names: tuple[str, ...]) -> tuple[str, ...]:

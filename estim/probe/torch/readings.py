@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from estim.probe.torch.bank import holds_words, length, mapped, sliced
+from estim.probe.torch.bank import holds_words, length, mapped, selected
 from estim.probe.torch.parameters import Trainable
 from estim.probe.torch.untouched import Snapshot
 
@@ -113,7 +113,7 @@ class Subject:
             try:
                 self.snapshot.rewind()
                 with torch.no_grad():
-                    self.call(sliced(batch, k, k + 1))
+                    self.call(selected(batch, slice(k, k + 1)))
             except Exception as cause:
                 return f"{said}; input {k} is the first that it also refuses on its own: {cause!r}"
         return f"{said}; it accepts every input of the bank on its own"

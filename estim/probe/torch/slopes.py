@@ -10,6 +10,8 @@ import torch
 
 from estim.probe.matrix_free.coarse import COMBINATIONS, require_coarse_slopes
 from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
+from estim.probe.torch.bank import Parts
+from estim.probe.torch.parameters import name_of
 from estim.probe.torch.readings import Subject, flat_array, gradients_of
 from estim.probe.torch.straight_through import require_no_quantiser
 
@@ -17,8 +19,6 @@ Array = npt.NDArray[np.float64]
 _CAUSES = "a detach, a backward of its own, a checkpoint with use_reentrant=True"
 #: Readings, all of which are numbers of 16 bits, that are so by no accident.
 _FEWEST = 4
-#: Returns a fresh iterator over parts of a bank.
-Parts = Callable[[], Iterable[Any]]
 
 
 def require_derivative(subject: Subject, parts: Parts) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def require_derivative(subject: Subject, parts: Parts) -> tuple[str, ...]:
     start = at(0.0)
     if not np.isfinite(start).all():
         return ()
-    eps = torch.finfo(subject.parameters.tensors[0].dtype).eps
+    eps = torch.finfo(subject.parameters.dtype).eps
     short = _short_floats(start, kinds, eps)
     weights = weights_of(len(start)) if short is None else weights_of(len(start), COMBINATIONS)
     with moved(0.0):
@@ -79,7 +79,7 @@ def _short_floats(readings: Array, kinds: set[torch.dtype], eps: float) -> str |
     for kind in (torch.bfloat16, torch.float16):  # what the first holds the second may hold, too
         by_value = len(found) >= _FEWEST and bool((values.to(kind).double() == values).all())
         if torch.finfo(kind).eps > eps and (kinds == {kind} or by_value):
-            return str(kind).removeprefix("torch.")
+            return name_of(kind)
     return None
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.matrix_free.streamed import Stream
-from estim.probe.torch.dense import jacobian_of, measured_error, moved_jacobian
+from estim.probe.torch.bank import Parts
+from estim.probe.torch.jacobian import jacobian_of, jacobian_with_error
 from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject
-from estim.probe.torch.survey import Parts, Survey
+from estim.probe.torch.survey import Survey
 
 Array = npt.NDArray[np.float64]
 
@@ -22,7 +23,7 @@ def stream_of(subject: Subject, layout: Layout, seen: Survey, double: tuple[Subj
     """
     return Stream(
         jacobians=lambda: _with_error(subject, layout, double),
-        rows=lambda: (jacobian_of(subject, part)[1] for part in layout.parts()),
+        rows=lambda: (jacobian_of(subject, [part]) for part in layout.parts()),
         places=seen.places,
         kept=seen.kept,
         inputs=seen.inputs[seen.kept],
@@ -34,11 +35,6 @@ def _with_error(
     subject: Subject, layout: Layout, double: tuple[Subject, Parts] | None
 ) -> Iterator[tuple[Array, Array]]:
     """Yield the Jacobian of one part after the other, and its error."""
-    kind = subject.parameters.tensors[0].dtype
-    others: Iterator[Any] = double[1]() if double is not None else iter(())
+    others: Iterator[Any] = iter(()) if double is None else double[1]()
     for part in layout.parts():
-        jacobian = jacobian_of(subject, part)[1]
-        one, given = (subject, part) if double is None else (double[0], next(others))
-        exact = None if double is None else jacobian_of(one, given)[1]
-        moved = moved_jacobian(one, given, 1.0), moved_jacobian(one, given, -1.0)
-        yield jacobian, measured_error(jacobian, exact, moved, kind)
+        yield jacobian_with_error(subject, [part], None if double is None else (double[0], [next(others)]))

@@ -1,6 +1,6 @@
 """A first look at a bank: its readings, what can be taken apart, what will be held, and what it will cost."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,21 +9,15 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
-from estim.probe.torch.bank import Bank, in_parts, length, mapped, sliced
-from estim.probe.torch.dense import apart_elsewhere, batches_of, read_apart
+from estim.probe.torch.apart import INPUTS, SAMPLED, separable
+from estim.probe.torch.bank import Bank, Parts, in_parts, length, selected, spread
 from estim.probe.torch.readings import NO_GRADIENT, Subject
 from estim.probe.torch.uses import reaches
 
 Array = npt.NDArray[np.float64]
-#: Returns a fresh iterator over parts of a bank.
-Parts = Callable[[], Iterator[Any]]
 
 #: More inputs than any batch has.
 _ALL = 2**62
-#: Inputs in a part of the bank, whose graph is held.
-INPUTS = 32
-#: Inputs that stand for a whole bank.
-SAMPLED = 8
 
 
 @dataclass(frozen=True)
@@ -55,11 +49,11 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
         When the model refuses a batch or is not deterministic, or a reading is not finite and `omit` is False.
     """
     values: list[Array] = []
-    separable: list[bool] = []
+    apart: list[bool] = []
     dropped: list[Any] = []
     complex_ones: list[bool] = []
     met = False
-    for where, batch in batches_of(bank):
+    for where, batch in bank.numbered():
         graph = subject.checked(batch, where)
         met, whole = met or reaches(graph, subject.parameters.tensors), graph.detach()
         del graph
@@ -67,11 +61,11 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
         finite = whole.isfinite().all(dim=1)
         if not bool(finite.all()):
             dropped.append(_finite_inputs(whole, finite, batch, where, omit))
-            batch = _selected(batch, dropped[-1])
+            batch = selected(batch, dropped[-1])
         else:
             dropped.append(None)
         count = int(finite.sum())
-        separable.append(count > 0 and length(batch) == count and _separable(subject, batch, whole[finite]))
+        apart.append(count > 0 and length(batch) == count and separable(subject, batch, whole[finite]))
         values.append(whole.to(torch.float64).cpu().numpy())
     if not met:
         raise ValueError(NO_GRADIENT)
@@ -89,22 +83,8 @@ def survey(subject: Subject, bank: Bank, omit: bool) -> Survey:
         subject.notes.append(complex_note(len(readings)))
     places = places_of_parts([(len(part), part.shape[1]) for part in values], is_complex)
     return Survey(
-        readings, places, np.concatenate(inputs).astype(np.int64), kept, int(starts[-1]), tuple(separable),
-        tuple(dropped),
+        readings, places, np.concatenate(inputs).astype(np.int64), kept, int(starts[-1]), tuple(apart), tuple(dropped)
     )  # fmt: skip
-
-
-def _separable(subject: Subject, batch: Any, whole: torch.Tensor) -> bool:
-    """Tell whether parts of a batch, and an input alone, read as in the whole of it."""
-    size = min(INPUTS, -(-len(whole) // 2))
-    some = _spread(batch, len(whole), SAMPLED)
-    alone = [part for part in (sliced(some, 0, 1), sliced(some, 1, SAMPLED)) if length(part)]
-    with torch.no_grad():
-        return (
-            read_apart(subject, [next(in_parts(batch, 1))], whole[:1])
-            and read_apart(subject, list(in_parts(batch, size)), whole)
-            and apart_elsewhere(subject, alone, some)
-        )
 
 
 def _finite_inputs(whole: torch.Tensor, finite: torch.Tensor, batch: Any, where: str, omit: bool) -> torch.Tensor:
@@ -119,22 +99,17 @@ def _finite_inputs(whole: torch.Tensor, finite: torch.Tensor, batch: Any, where:
     return torch.nonzero(finite)[:, 0]
 
 
-def _selected(batch: Any, indices: Any) -> Any:
-    return batch if indices is None else mapped(batch, lambda tensor: tensor[indices])
-
-
-def _spread(batch: Any, count: int, most: int, alone: float = 0.0) -> Any:
-    """Return some of a batch's inputs, from the first to the last; where one is asked for, that part of the way."""
-    places = np.linspace(0, count - 1, most) if most > 1 else [alone * (count - 1)]
-    return _selected(batch, torch.as_tensor(np.unique(np.round(places)).astype(int), device="cpu"))
+def _finite(batch: Any, places: Any) -> Any:
+    """Return the inputs of a batch all of whose readings are finite."""
+    return batch if places is None else selected(batch, places)
 
 
 def parts_of(bank: Bank, seen: Survey) -> Parts:
     """Return what goes through a bank in parts, small where its inputs do not depend on each other."""
 
     def parts() -> Iterator[Any]:
-        for number, (_, batch) in enumerate(batches_of(bank)):
-            given = _selected(batch, seen.dropped[number])
+        for number, (_, batch) in enumerate(bank.numbered()):
+            given = _finite(batch, seen.dropped[number])
             if length(given) != 0:
                 yield from in_parts(given, INPUTS if seen.separable[number] else _ALL)
 
@@ -146,13 +121,13 @@ def sample_of(bank: Bank, seen: Survey) -> list[Any]:
     total = len(seen.separable)
     chosen = np.unique(np.linspace(0, total - 1, SAMPLED).round())
     found = []
-    for number, (_, batch) in enumerate(batches_of(bank)):
-        given = _selected(batch, seen.dropped[number])
+    for number, (_, batch) in enumerate(bank.numbered()):
+        given = _finite(batch, seen.dropped[number])
         count = length(given)
         if number not in chosen or count == 0:
             continue
         if seen.separable[number] and count is not None:
             # Of many batches one input each, from the first of the first to the last of the last.
-            given = _spread(given, count, SAMPLED // len(chosen), number / max(1, total - 1))
+            given = spread(given, count, SAMPLED // len(chosen), number / max(1, total - 1))
         found.append(given)
     return found

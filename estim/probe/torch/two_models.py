@@ -14,7 +14,7 @@ from estim.probe.along import noisy
 from estim.probe.derivatives.rounding import EPS, error_by_moving
 from estim.probe.directions.noise import Whitening
 from estim.probe.torch.bank import in_batches, mapped
-from estim.probe.torch.dense import moved_parameters
+from estim.probe.torch.jacobian import moved_parameters
 from estim.probe.torch.line import Line, Weights, line_between
 from estim.probe.torch.parameters import tensor_groups
 from estim.probe.torch.readings import Subject, flat_array
@@ -77,7 +77,7 @@ def _own_readings(line: Line, after: Any, dtype: Any, start: Array) -> Array:
         return line.readings(1.0)
     with untouched(after) as snapshot, torch.no_grad():
         subject = Subject(after, line.subject.function, line.subject.parameters, snapshot)
-        batches = ((f"after: {where}", _as_read_by(after, line, batch)) for where, batch in line.batches())
+        batches = ((f"after: {where}", _as_read_by(after, line, batch)) for where, batch in line.bank.numbered())
         parts = [flat_array(subject.values(batch, where)) for where, batch in batches]
     found = np.concatenate(parts)
     if len(found) != len(start):
@@ -88,7 +88,7 @@ def _own_readings(line: Line, after: Any, dtype: Any, start: Array) -> Array:
 
 def _as_read_by(after: torch.nn.Module, line: Line, batch: Any) -> Any:
     """Return a batch whose floats have the dtype of a module that is all in another one than the model before."""
-    own = line.subject.parameters.tensors[0].dtype
+    own = line.subject.parameters.dtype
     first, *others = {tensor.dtype for tensor in after.parameters() if tensor.is_floating_point()} or {own}
     return batch if others else mapped(batch, lambda tensor: tensor.to(first) if tensor.dtype == own else tensor)
 
@@ -102,7 +102,7 @@ def _error(line: Line, asked: tuple[Any, Any, Any, Any], own: bool, found: tuple
         When the derivative along the change is not that of the readings.
     """
     start, expected, changed = found
-    kind = line.subject.parameters.tensors[0].dtype
+    kind = line.subject.parameters.dtype
     with _doubled(line, asked) as (double, first):
         if double is not None:
             ahead, last = double.derivative(double.delta), double.readings(1.0)
@@ -122,7 +122,7 @@ def _error(line: Line, asked: tuple[Any, Any, Any, Any], own: bool, found: tuple
 @contextmanager
 def _doubled(line: Line, asked: tuple[Any, Any, Any, Any]) -> Iterator[tuple[Line | None, Array]]:
     """Yield the same way in double precision, and the readings at its start; None where there is no such copy."""
-    kind = line.subject.parameters.tensors[0].dtype
+    kind = line.subject.parameters.dtype
     with ExitStack() as stack:
         double, first = None, np.empty(0)
         if kind != torch.float64:

@@ -16,7 +16,6 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from estim.probe.torch.convolution import convolution_of
-from estim.probe.torch.readings import NO_GRADIENT
 from estim.probe.torch.source import passes_on
 
 #: Kinds whose rows of the Jacobian take less than what they are made of.
@@ -66,12 +65,6 @@ def computed_in(readings: torch.Tensor) -> set[torch.dtype]:
     """Return the kinds of numbers that the graph of the readings goes through."""
     known = (held for node in nodes_of(readings) for held in getattr(node, "_input_metadata", ()))
     return {held.dtype for held in known if held.dtype.is_floating_point}
-
-
-def require_reached(readings: torch.Tensor, parameters: tuple[Any, ...]) -> None:
-    """Refuse readings in whose graph no parameter is: of a copy, where they are still those of its original."""
-    if not reaches(readings, parameters):
-        raise ValueError(NO_GRADIENT)
 
 
 def bytes_of_outputs(readings: torch.Tensor) -> float:

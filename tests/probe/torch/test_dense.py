@@ -8,13 +8,14 @@ torch = pytest.importorskip("torch")
 from torch.func import functional_call, jacrev  # noqa: E402
 
 import estim  # noqa: E402
-from estim.probe.torch.sensitivity import Asked, probe_module  # noqa: E402
+from estim.probe.torch.asked import Asked  # noqa: E402
 from tests.probe.torch.networks import (  # noqa: E402
     as_network,
     attention_stack,
     encoder,
     inputs,
     perceptron,
+    probe_module,
 )
 
 DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
@@ -76,8 +77,8 @@ def test_the_error_of_float32_is_honest_and_float64_sees_further():
     assert (np.abs(single.jacobian - double) > 2.0**-25 * np.abs(double)).any()
     assert np.linalg.norm(single.error) < 1e-5 * np.linalg.norm(double)
     assert single.derivative == "autograd in float32"
-    assert any("dtype=torch.float64 probes a double copy" in note for note in single.notes)
     found = estim.sensitivity(module, bank, 0.1)
+    assert any("dtype=torch.float64 probes a double copy" in note for note in found.notes)
     copied = estim.sensitivity(module, bank, 0.1, dtype=torch.float64)
     assert found.resolution > 1e5 * copied.resolution
     assert next(module.parameters()).dtype == torch.float32
@@ -98,7 +99,7 @@ def test_a_model_that_works_in_float32_only_has_its_error_from_moved_parameters(
     found = probe_module(module, bank, DEFAULT)
     double = by_jacrev(perceptron().float().double(), bank.double())
     assert (np.abs(found.jacobian - double) <= found.error).all()
-    assert any("by moving the parameters" in note for note in found.notes)
+    assert any("by moving the parameters" in note for note in estim.sensitivity(module, bank, 0.1).notes)
 
 
 def test_tied_weights_count_once_and_frozen_ones_are_left_out():

@@ -8,11 +8,11 @@ torch = pytest.importorskip("torch")
 import estim  # noqa: E402
 from estim.probe.matrix_free.record import ModelSensitivity  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
+from estim.probe.torch.asked import Asked, opened  # noqa: E402
 from estim.probe.torch.gram import grams_of  # noqa: E402
 from estim.probe.torch.layout import layout_of  # noqa: E402
-from estim.probe.torch.sensitivity import Asked, opened, probe_module  # noqa: E402
 from estim.probe.torch.survey import survey  # noqa: E402
-from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron  # noqa: E402
+from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron, probe_module  # noqa: E402
 
 DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
 

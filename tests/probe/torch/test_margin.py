@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 import estim  # noqa: E402
 from estim.probe.matrix_free.margin import random_lengths  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
-from estim.probe.torch.sensitivity import Asked, probe_module  # noqa: E402
-from tests.probe.torch.networks import inputs, perceptron  # noqa: E402
+from estim.probe.torch.asked import Asked  # noqa: E402
+from tests.probe.torch.networks import inputs, perceptron, probe_module  # noqa: E402
 
 DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
 SIZES = (3, 8, 2)

@@ -13,10 +13,9 @@ from estim.probe.torch import segments  # noqa: E402
 from estim.probe.torch.asked import Asked, opened  # noqa: E402
 from estim.probe.torch.gram import combined_rows, grams_of  # noqa: E402
 from estim.probe.torch.layout import layout_of  # noqa: E402
-from estim.probe.torch.probe import probe_module  # noqa: E402
 from estim.probe.torch.source import _in_order, gate_to  # noqa: E402
 from estim.probe.torch.survey import survey  # noqa: E402
-from tests.probe.torch.networks import encoder, inputs  # noqa: E402
+from tests.probe.torch.networks import encoder, inputs, probe_module  # noqa: E402
 
 ASKED = Asked(lambda module, bank: module(bank).mean(1)[:, :3], "layers", None, None, None, 0, "raise", False)
 

@@ -22,9 +22,9 @@ class Mixed(torch.nn.Module):
         return out + self.weight * self.mix(out)
 
 
-def in_fours(out):
-    """Return the mean of every four, where the batch has some fours, and each input alone elsewhere."""
-    return out if len(out) % 4 else out.view(-1, 4, 2).mean(1).repeat_interleave(4, dim=0)
+def in_groups(size):
+    """Return what takes the mean of so many inputs, where a batch has whole groups, and each input alone elsewhere."""
+    return lambda out: out if len(out) % size else out.view(-1, size, 2).mean(1).repeat_interleave(size, dim=0)
 
 
 @pytest.mark.parametrize("count", [2, 3, 64, 70])
@@ -36,9 +36,10 @@ def in_fours(out):
         (lambda out: out.roll(1, 0), False),
         (lambda out: out.flip(0), False),
         (lambda out: out[:1], False),
-        (in_fours, None),
+        (in_groups(4), None),
+        (in_groups(16), None),
     ],
-    ids=["none", "mean", "neighbour", "opposite", "first", "fours"],
+    ids=["none", "mean", "neighbour", "opposite", "first", "fours", "sixteens"],
 )
 def test_inputs_mixed_by_a_weight_of_zero_are_not_taken_apart(mix, apart, count):
     asked = Asked(None, "layers", None, None, None, 0, "raise", False)

@@ -8,10 +8,18 @@ torch = pytest.importorskip("torch")
 import estim  # noqa: E402
 from estim.probe.matrix_free.record import ModelSensitivity  # noqa: E402
 from estim.probe.torch import sensitivity as module_sensitivity  # noqa: E402
+from estim.probe.torch.asked import opened  # noqa: E402
 from estim.probe.torch.operator import jacobian_operator  # noqa: E402
-from estim.probe.torch.sensitivity import opened, probe_module  # noqa: E402
 from estim.probe.torch.survey import parts_of, survey  # noqa: E402
-from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron, with_gradient  # noqa: E402
+from tests.probe.torch.networks import (  # noqa: E402
+    attention_stack,
+    encoder,
+    everything,
+    inputs,
+    perceptron,
+    probe_module,
+    with_gradient,
+)
 from tests.probe.torch.test_large import DEFAULT, Words, words  # noqa: E402
 
 
