@@ -1,7 +1,8 @@
 """Modules of several kinds beside their whole Jacobian: ``python tests/benchmarks/bench_torch_kinds.py``.
 
-A residual network of convolutions (2.8 million parameters, 32 images of 32 x 32) and a model of language whose 10,000
-words are read out by what they are read in by (5.7 million, 32 texts of 32 words), in float32 on two threads. Each
+A residual network of convolutions (2.8 million parameters, 32 images of 32 x 32), a model of language whose 10,000
+words are read out by what they are read in by (5.7 million, 32 texts of 32 words), and a perceptron by einsum (0.6
+million, 32 inputs of 16 rows), of which a backward pass is taken for each reading, in float32 on two threads. Each
 figure is of a process of its own; ours and the peer, torch.func's Jacobian of two inputs at a time, in turn.
 """
 
@@ -65,6 +66,25 @@ def language():
     return Language().eval(), ids
 
 
+def heads():
+    """Return a perceptron whose weights are those of heads side by side, of which no factors are known."""
+    import torch
+    from torch import nn
+
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(8, 256, 32) / 16.0)
+
+        def forward(self, x):
+            return torch.einsum("btd,hde->bthe", x, self.weight).flatten(2)
+
+    torch.manual_seed(0)
+    layers = [part for _ in range(8) for part in (Heads(), nn.GELU())]
+    module = nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * 256, OUTPUTS))
+    return module.eval(), torch.randn(INPUTS, 16, 256, generator=torch.Generator().manual_seed(1))
+
+
 def ours(module, given) -> float:
     """Return the largest singular value of the record."""
     import estim
@@ -114,7 +134,7 @@ def run(how: str, kind: str) -> dict[str, float]:
 
 def main() -> None:
     """Print times, memory, and their ratios."""
-    for kind in ("residual", "language"):
+    for kind in ("residual", "language", "heads"):
         rounds = [(run("ours", kind), run("whole", kind)) for _ in range(ROUNDS)]
         times = [mine["seconds"] / peer["seconds"] for mine, peer in rounds]
         mine, peer = rounds[int(np.argsort(times)[ROUNDS // 2])]

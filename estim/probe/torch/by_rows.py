@@ -16,8 +16,6 @@ from estim.probe.torch.rows import taken_back
 
 #: A tensor's number, and the first and last of some of its entries.
 Piece = tuple[int, int, int]
-#: Blocks of the size a layout gives that are held at a time.
-_BLOCKS = 2
 
 
 def blocks_by_rows(subject: Subject, layout: Layout, numbers: Iterable[int]) -> Iterator[tuple[int, int, torch.Tensor]]:
@@ -26,7 +24,7 @@ def blocks_by_rows(subject: Subject, layout: Layout, numbers: Iterable[int]) -> 
     As many tensors as fit are gone through together: most of what a pass costs is what lies above all of them.
     """
     tensors = subject.parameters.tensors
-    room = max(1, _BLOCKS * layout.block // (layout.readings * tensors[0].element_size()))
+    room = max(1, layout.rows // (layout.readings * tensors[0].element_size()))
     for pieces in _together([(k, tensors[k].numel()) for k in numbers], room):
         widths, done = [stop - start for _, start, stop in pieces], 0
         rows = tensors[0].new_empty((layout.readings, sum(widths)), dtype=_widest(tensors))

@@ -1,7 +1,7 @@
 """How a bank is gone through: in which parts, which tensors at a time, in blocks of which size, and what it takes."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -46,8 +46,10 @@ class Layout:
     """Tensors whose factors are held at the same time."""
     block: int
     """Bytes of a block."""
+    rows: int
+    """Bytes of rows of tensors no factors are known of, at most: each block of them takes a pass over the bank."""
     held: float = 0.0
-    """Bytes of the factors of a segment."""
+    """Bytes of the factors of a segment, or of rows where those take more."""
     graph: float = 0.0
     """Bytes of what the graph of a part keeps beside the parameters."""
 
@@ -69,8 +71,13 @@ def layout_of(
     some = next(in_parts(first, _INPUTS)) if all(seen.separable) else first
     output, kept = _graph(subject, some)
     graph = kept * (length(first) or 1) / (length(some) or 1)
-    segments, most = _segments(subject, output, readings, held)
-    return Layout(parts, all(seen.separable), readings, count, segments, block, most, graph)
+    uses = uses_of(output, subject.parameters.tensors)
+    segments, most = _segments(subject, uses, output, readings, held)
+    # Factors are gone when rows are taken: what those may take is free.
+    rows = max(2 * block, held)
+    unknown = sum(tensor.numel() for tensor, use in zip(subject.parameters.tensors, uses, strict=True) if use is None)
+    most = max(most, min(rows, readings * unknown * element))
+    return Layout(parts, all(seen.separable), readings, count, segments, block, rows, most, graph)
 
 
 def way_of_module(subject: Subject, layout: Layout, keep: int, noise: Whitening) -> Way:
@@ -111,11 +118,11 @@ def _counted(subject: Subject) -> Iterator[dict[int, float]]:
 
 
 def _segments(
-    subject: Subject, output: torch.Tensor, readings: int, held: int
+    subject: Subject, uses: Sequence[Any], output: torch.Tensor, readings: int, held: int
 ) -> tuple[tuple[tuple[int, ...], ...], float]:
     """Put the tensors in segments, as few as can be, whose factors fit; return also the most bytes held."""
-    uses = zip(uses_of(output, subject.parameters.tensors), subject.parameters.tensors, strict=True)
-    sizes = [readings * sum(_factor_size(use, tensor, *output.shape) for use in some or []) for some, tensor in uses]
+    each = zip(uses, subject.parameters.tensors, strict=True)
+    sizes = [readings * sum(_factor_size(use, tensor, *output.shape) for use in some or []) for some, tensor in each]
     few = _packed(sizes, float(held))
     # As many, of nearly equal size, take less memory in no more time.
     for part in np.linspace(1.0 / len(few), 1.0, _TRIED):

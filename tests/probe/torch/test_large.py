@@ -92,6 +92,24 @@ def test_blocks_and_segments_of_any_size_give_the_same():
             np.testing.assert_allclose(matrix, whole.groups[name], rtol=1e-12, atol=1e-15)
 
 
+def test_rows_of_all_tensors_without_factors_are_taken_in_one_pass_where_they_fit():
+    module = torch.nn.Sequential(*(torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 3)) for _ in "ab"))
+    bank, calls = inputs(9, 3), []
+    module = module.double()
+    module.register_forward_hook(lambda *_: calls.append(1))
+    with opened(module, bank, DEFAULT) as (subject, batches):
+        layout = layout_of(subject, batches, survey(subject, batches, False))
+        calls.clear()
+        whole = grams_of(subject, layout)
+        assert len(whole.by_rows) == 4  # of each weight its directions and lengths
+        assert len(calls) == 1 + len(bank)  # the graph of the whole bank, for the biases, then each input once
+        calls.clear()
+        found = grams_of(subject, replace(layout, rows=2 * 27 * 8))
+        assert len(calls) == 1 + 14 * len(bank)  # two entries at a time, of 3, 9, 3 and 9
+    for name, matrix in found.groups.items():
+        np.testing.assert_allclose(matrix, whole.groups[name], rtol=1e-12, atol=1e-15)
+
+
 def test_a_batch_axis_that_is_not_the_first_inside_the_model_is_found():
     class Turned(torch.nn.Module):
         def __init__(self):
