@@ -1,18 +1,17 @@
 """Data of the command line: npy, npz, csv, parquet and json files; never pickles, which run code."""
 
-import csv
 import json
 import os
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
+from uuid import uuid4
 
 import numpy as np
 
-#: Of text files: spreadsheets write a mark in front, which else belonged to the first cell.
-_ENCODING = "utf-8-sig"
-#: What stands in a table, in small letters, for a number that is missing.
-_MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "null", "none"})
+from estim.tables import ENCODING, read_table
+
 #: Endings of a page.
 PAGES = (".html", ".htm")
 
@@ -28,7 +27,7 @@ def load_data(path: str, argument: str) -> Any:
         When the file does not exist or is not whole, its ending is unknown, or it holds Python objects.
     """
     file = Path(path)
-    readers = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet, ".json": _json}
+    readers = {".npy": _npy, ".npz": _npz, ".csv": read_table, ".parquet": _parquet, ".json": _json}
     reader = readers.get(file.suffix.lower())
     if reader is None:
         msg = f"{argument} must end in one of {', '.join(readers)}; got {path!r}"
@@ -36,13 +35,16 @@ def load_data(path: str, argument: str) -> Any:
     if not file.is_file():
         msg = f"{argument} must be a file that exists; got {path!r}"
         raise ValueError(msg)
+    from csv import Error as CsvError
     from zipfile import BadZipFile
     from zlib import error as ZlibError  # noqa: N812 - an exception that zlib calls error
 
+    cut_short = (EOFError, BadZipFile, ZlibError)
     try:
         return reader(file)
-    except (ValueError, OSError, EOFError, BadZipFile, ZlibError) as error:  # the last three: files cut short
-        msg = f"{argument} could not be read from {path!r}: {error}"
+    except (ValueError, OSError, *cut_short, CsvError, RecursionError) as error:
+        said = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).strip()
+        msg = f"{argument} could not be read from {path!r}: {said}"
         raise ValueError(msg) from error
 
 
@@ -66,9 +68,21 @@ def check_folder(path: Any, argument: str) -> None:
     if not target.parent.is_dir():
         msg = f"{argument} must be in a folder that exists; {str(target.parent)!r} does not, got {str(path)!r}"
         raise FileNotFoundError(msg)
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
+    places = [target.parent, target] if target.exists() else [target.parent]  # it is written beside its place first
+    if not all(os.access(place, os.W_OK) for place in places):
         msg = f"{argument} must be a file that may be written; got {str(path)!r}"
         raise PermissionError(msg)
+
+
+def write_whole(path: Any, write: Callable[[Path], object]) -> None:
+    """Have `write` make a file beside its place, and put it there: whole or not at all, whoever else writes it, too."""
+    target = Path(path)
+    draft = target.with_name(f".{uuid4().hex[:8]}.{target.name}")  # the same ending, which tells matplotlib the format
+    try:
+        write(draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def check_page(path: Any, argument: str) -> None:
@@ -115,30 +129,6 @@ def _npz(file: Path) -> Any:
     return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
 
-def _csv(file: Path) -> Any:
-    """Return an array when the first line is numbers, else a DataFrame with that line as its columns.
-
-    A line of numbers of which some are missing is no header: it would be lost without a word. It is refused by NumPy.
-    """
-    with file.open(newline="", encoding=_ENCODING) as lines:
-        rows = (row for row in csv.reader(lines) if any(cell.strip() for cell in row))
-        first = [cell.strip().lower() for cell in next(rows, [])]
-    known = [cell for cell in first if cell not in _MISSING]
-    if known and all(map(_is_number, known)):
-        return np.loadtxt(file, delimiter=",", ndmin=1, quotechar='"', encoding=_ENCODING)
-    import pandas as pd
-
-    return pd.read_csv(file, encoding=_ENCODING)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def _parquet(file: Path) -> Any:
     import pandas as pd
 
@@ -150,4 +140,14 @@ def _parquet(file: Path) -> Any:
 
 
 def _json(file: Path) -> Any:
-    return json.loads(file.read_text(encoding=_ENCODING))
+    return json.loads(file.read_text(encoding=ENCODING), object_pairs_hook=_without_repetition)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict of what a JSON object holds; of a name that comes twice the first would be lost."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        msg = f"names must differ; got {next(name for name in names if names.count(name) > 1)!r:.60} twice"
+        raise ValueError(msg)
+    return found

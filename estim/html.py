@@ -3,10 +3,9 @@
 import html
 import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from estim.files import check_page
+from estim.files import check_page, write_whole
 from estim.report import number
 
 if TYPE_CHECKING:
@@ -30,14 +29,11 @@ MOST_ROWS = 200
 def write_page(path: Any, title: str, parts: Callable[[], list[str]]) -> None:
     """Write one page, its parts made once the path is known to be good; the file appears whole or not at all."""
     check_page(path, "path")
-    target = Path(path)
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>estim: {html.escape(title)}</title>'
         f'<link rel="icon" href="data:,"><style>{STYLE}</style></head><body>{"".join(parts())}</body></html>\n'
     )
-    draft = target.with_name(target.name + ".part")
-    draft.write_text(page, encoding="utf-8")
-    draft.replace(target)
+    write_whole(path, lambda draft: draft.write_text(page, encoding="utf-8"))
 
 
 def notes_of(notes: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from estim.files import load_data
+from estim.files import load_data, write_whole
 
 
 def test_arrays_dictionaries_and_frames(tmp_path):
@@ -98,3 +98,40 @@ def test_files_that_are_not_whole_are_named(tmp_path, name):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(ValueError, match=rf"^BANK could not be read from '.*{name}': "):
         load_data(str(tmp_path / name), "BANK")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "page.html"
+    write_whole(target, lambda draft: draft.write_text("old"))
+
+    def half(draft):
+        draft.write_text("ne")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_whole(target, half)
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_two_that_write_the_same_file_do_not_mix(tmp_path):
+    target = tmp_path / "page.html"
+
+    def slow(draft):
+        draft.write_text("first")
+        write_whole(target, lambda other: other.write_text("second"))
+
+    write_whole(target, slow)
+    assert target.read_text() == "first"
+
+
+def test_a_name_that_comes_twice_is_refused(tmp_path):
+    (tmp_path / "p.json").write_text('{"a": {"b": 1.0, "b": 2.0}}')
+    with pytest.raises(ValueError, match="names must differ; got 'b' twice"):
+        load_data(str(tmp_path / "p.json"), "--params")
+
+
+def test_lists_too_deep_to_be_read_are_no_traceback(tmp_path):
+    (tmp_path / "p.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="could not be read"):
+        load_data(str(tmp_path / "p.json"), "--params")
