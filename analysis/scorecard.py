@@ -10,8 +10,9 @@ import mpmath
 
 import estim
 from analysis import contact_orders, growth, growth_fits, recovery, spectrum
+from estim import ContactSlopes
+from estim.files import write_whole
 from estim.html import STYLE, inline_svg
-from estim.spectra.contact import ContactSlopes
 
 STUDIES = {"recovery": recovery, "spectrum": spectrum, "contact-orders": contact_orders, "growth": growth}
 TITLES = {
@@ -144,6 +145,4 @@ def write_page(studies: dict[str, dict[str, Any]], target: Path) -> None:
         f"<tbody>{cells}</tbody></table><h2>Singular values predict the RMSE where theory says so</h2><ul>{items}</ul>"
         f"{pictures}</body></html>\n"
     )
-    draft = target.with_name(target.name + ".part")
-    draft.write_text(page, encoding="utf-8")
-    draft.replace(target)
+    write_whole(target, lambda draft: draft.write_text(page, encoding="utf-8"))

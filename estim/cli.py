@@ -5,32 +5,42 @@ import importlib
 import math
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from estim.files import check_folder, check_page
-from estim.recovery.response import MeanResponse
+# An interrupt during an import here would end in a traceback: NumPy, and what needs it, waits for `main`.
+if TYPE_CHECKING:
+    from estim.recovery.response import MeanResponse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, or 2 when the command line is not understood or what it names is refused."""
-    options = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
+    """Run a command; return 0, 2 when the command line is not understood or what it names is refused, 130 on Ctrl-C."""
     try:
-        return int(options.run(options))
-    except BrokenPipeError:  # the reader, head or less, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except SystemExit as error:
-        print(f"estim: what was named ended Python with {error!r}", file=sys.stderr)
-        return 2
+        options = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
+        _print(options.run(options))
     except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError) as error:
-        print(f"estim: {error}", file=sys.stderr)
-        return 2
+        return _ended(str(error), 2)
     except KeyboardInterrupt:
-        print("estim: interrupted", file=sys.stderr)
-        return 130
+        return _ended("interrupted", 130)
+    return 0
+
+
+def _print(text: str) -> None:
+    """Print the result, all of it: what is left in the buffer fails at the end of Python, too late for a sentence."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # the reader, head or less, has seen enough
+            raise
+
+
+def _ended(said: str, code: int) -> int:
+    if sys.stderr is not None:  # it is where it was closed, and print would take the output for it
+        print(f"estim: {said}", file=sys.stderr)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,40 +124,51 @@ def _numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(msg) from error
 
 
-def _recover(options: argparse.Namespace) -> int:
+@contextmanager
+def _users_code() -> Iterator[None]:
+    """Keep what the user's code prints out of the output, and let it not end Python as if all were well."""
+    with redirect_stdout(sys.stderr):
+        try:
+            yield
+        except SystemExit as error:
+            msg = f"what was named ended Python with {error!r}"
+            raise ValueError(msg) from error
+
+
+def _recover(options: argparse.Namespace) -> str:
+    from estim.plotting import check_picture, write_picture
     from estim.recovery.recovery import recover
 
     if options.plot:
-        check_picture(options.plot)
+        check_picture(options.plot, "--plot")
     given = {"trials": options.trials, "rng": options.rng, "workers": options.workers}
     given = {name: value for name, value in given.items() if value is not None}
     if options.exact and given:
         msg = f"--exact draws nothing: leave out --{next(iter(given))}"
         raise ValueError(msg)
     method: Literal["exact", "monte-carlo"] = "exact" if options.exact else "monte-carlo"
-    with redirect_stdout(sys.stderr):  # what the user's code prints: the output is the result alone
+    with _users_code():
         response = _response(options.response, options.lower, options.upper)
         result = recover(response, options.theta, options.sigma, method=method, progress=options.progress, **given)
-    print(result.to_json(indent=2) if options.json else result.summary())
     if options.plot:
-        result.plot().savefig(options.plot, dpi=150)
-    return 0
+        write_picture(result.plot(), options.plot)
+    return result.to_json(indent=2) if options.json else str(result.summary())
 
 
-def _sensitivity(options: argparse.Namespace) -> int:
-    from estim.files import load_data
-    from estim.plotting import new_figure
+def _sensitivity(options: argparse.Namespace) -> str:
+    from estim.files import check_page, load_data
+    from estim.plotting import check_picture, new_figure, write_picture
     from estim.probe.sensitivity import sensitivity
 
     if options.plot:
-        check_picture(options.plot)
+        check_picture(options.plot, "--plot")
     if options.report:
         check_page(options.report, "--report")
         new_figure()  # a page has pictures
     sigma = _sigma(options.sigma)
     bank = load_data(options.bank, "BANK")
     params = None if options.params is None else _columns(load_data(options.params, "--params"))
-    with redirect_stdout(sys.stderr):
+    with _users_code():
         model = load(options.model)
         if params is None and callable(model) and not hasattr(model, "parameters"):
             msg = f"--params FILE must be given, as {options.model} is a function of parameters (json, npy, npz or csv)"
@@ -156,12 +177,11 @@ def _sensitivity(options: argparse.Namespace) -> int:
             model, bank, sigma, params=params, repeats=options.repeats,
             smallest_change=options.smallest_change, digits=options.digits,
         )  # fmt: skip
-    print(result.to_json(indent=2) if options.json else result.summary())
     if options.plot:
-        result.plot().savefig(options.plot, dpi=150)
+        write_picture(result.plot(), options.plot)
     if options.report:
         result.report(options.report)
-    return 0
+    return result.to_json(indent=2) if options.json else str(result.summary())
 
 
 def _sigma(text: str) -> Any:
@@ -185,7 +205,9 @@ def _columns(params: Any) -> Any:
     return {str(name): params[name].iloc[0] if len(params) == 1 else params[name].to_numpy() for name in params.columns}
 
 
-def _response(place: str, lower: float | None, upper: float | None) -> MeanResponse:
+def _response(place: str, lower: float | None, upper: float | None) -> "MeanResponse":
+    from estim.recovery.response import MeanResponse
+
     found = load(place)
     if isinstance(found, MeanResponse):
         if lower is not None or upper is not None:
@@ -198,26 +220,6 @@ def _response(place: str, lower: float | None, upper: float | None) -> MeanRespo
         )
     msg = f"{place} must be an estim.MeanResponse or a function theta -> mean; got {type(found).__name__}"
     raise TypeError(msg)
-
-
-def check_picture(path: str) -> None:
-    """Refuse a picture that could not be written, before any work.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        When matplotlib is missing.
-    ValueError
-        When the folder does not exist or matplotlib does not know the format.
-    """
-    from estim.plotting import new_figure
-
-    formats = new_figure().canvas.get_supported_filetypes()
-    target = Path(path)
-    if target.suffix.lstrip(".").lower() not in formats:
-        msg = f"--plot must end in one of .{', .'.join(sorted(formats))}; got {path!r}"
-        raise ValueError(msg)
-    check_folder(path, "--plot")
 
 
 def load(place: str) -> Any:

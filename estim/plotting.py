@@ -5,10 +5,13 @@ A picture of several panels takes a figure to be drawn into, one of a single pan
 
 from collections.abc import Mapping
 from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from estim.files import check_folder, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +43,30 @@ def new_figure(**options: Any) -> "Figure":
     from estim.figures import ShownFigure
 
     return ShownFigure(layout="constrained", **options)
+
+
+def check_picture(path: str, argument: str) -> None:
+    """Refuse a picture that could not be written, before any work.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        When matplotlib is missing.
+    ValueError
+        When matplotlib does not know the format.
+    OSError
+        As for `check_folder`.
+    """
+    formats = new_figure().canvas.get_supported_filetypes()
+    if Path(path).suffix.lstrip(".").lower() not in formats:
+        msg = f"{argument} must end in one of .{', .'.join(sorted(formats))}; got {path!r}"
+        raise ValueError(msg)
+    check_folder(path, argument)
+
+
+def write_picture(figure: "Figure", path: Any) -> None:
+    """Write a picture in the format of its ending, whole or not at all."""
+    write_whole(path, lambda draft: figure.savefig(draft, dpi=150))
 
 
 def figure_for(given: "Figure | SubFigure | None", **options: Any) -> "Figure":

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -186,11 +187,39 @@ class TestSensitivity:
         assert captured.err == "estim: pictures need matplotlib: pip install 'estim[plot]'\n"
 
 
+EXACT = ("recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1", "--exact")
+
+
+def program(*command, **places):
+    """Start the command line as a program that fills a buffer before it writes, as it does at a prompt."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.Popen([sys.executable, "-m", "estim", *command], env=buffered, text=True, **places)
+
+
 def test_a_reader_that_leaves_early_is_no_error():
-    code = "import sys; from estim.cli import main; raise SystemExit(main(sys.argv[1:]))"
-    run = [sys.executable, "-c", code, "recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1", "--exact"]
-    found = subprocess.run(["sh", "-c", '"$@" | true; exit 0', "sh", *run], capture_output=True, text=True, check=True)
-    assert "Traceback" not in found.stderr
+    with program(*EXACT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.close()
+        assert running.stderr.read() == ""
+    assert running.returncode == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_result_that_does_not_fit_on_the_disk_is_no_success():
+    with open("/dev/full", "w") as full, program(*EXACT, stdout=full, stderr=subprocess.PIPE) as running:
+        assert running.stderr.read() == "estim: [Errno 28] No space left on device\n"
+    assert running.returncode == 2
+
+
+def test_a_refusal_is_not_printed_as_a_result(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)  # it was closed
+    assert main(["recover", "mymodule:curve", "--theta", "1", "--sigma", "0"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_an_interrupt_is_a_code_of_its_own(tmp_path, capsys):
+    (tmp_path / "interrupting.py").write_text("def rise(t):\n    raise KeyboardInterrupt\n")
+    assert main(["recover", "interrupting:rise", "--theta", "1", "--sigma", "0.1"]) == 130
+    assert capsys.readouterr() == ("", "estim: interrupted\n")
 
 
 class TestANewcomer:

@@ -29,6 +29,11 @@ def test_importing_estim_imports_nothing_heavy():
     assert not loaded("import estim, estim as e; dir(e); e.__all__; e.__version__") & {*HEAVY, "numpy"}
 
 
+def test_an_interrupt_finds_the_command_line_not_importing():
+    """What is imported before `main` has begun ends in a traceback on Ctrl-C."""
+    assert not loaded("import estim.cli") & {*HEAVY, "numpy"}
+
+
 def test_making_and_calling_a_response_needs_neither_numba_nor_statsmodels_nor_a_picture():
     code = "import estim; estim.MeanResponse(lambda t: t**2, upper=1.0)(0.5)"
     assert not loaded(code) & {"numba", "statsmodels", "matplotlib", "pandas", "mpmath", "flint"}
