@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import mpmath
 import numpy as np
 
-from estim.spectra.contact import ContactSlopes
+from estim import ContactSlopes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

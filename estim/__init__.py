@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from estim import attention as attention
+    from estim.pooling import pool as pool
     from estim.probe.along import linearity as linearity
     from estim.probe.along import response_along as response_along
     from estim.probe.many_unknowns.record import ParameterRecovery as ParameterRecovery
@@ -25,48 +26,47 @@ if TYPE_CHECKING:
     from estim.recovery.interval_record import ConfidenceInterval as ConfidenceInterval
     from estim.recovery.intervals import confidence_interval as confidence_interval
     from estim.recovery.intervals import coverage as coverage
-    from estim.recovery.pool import pool as pool
-    from estim.recovery.recovery import Recovery as Recovery
     from estim.recovery.recovery import recover as recover
+    from estim.recovery.recovery_record import Recovery as Recovery
     from estim.recovery.response import MeanResponse as MeanResponse
-    from estim.spectra.contact import ContactOrders as ContactOrders
-    from estim.spectra.contact import ContactSlopes as ContactSlopes
-    from estim.spectra.contact import contact_orders as contact_orders
-    from estim.spectra.contact import contact_slopes as contact_slopes
-    from estim.spectra.contact import smith_orders as smith_orders
-    from estim.spectra.singular_values import RankTable as RankTable
-    from estim.spectra.singular_values import Spectrum as Spectrum
+    from estim.spectra.contact_orders import contact_orders as contact_orders
+    from estim.spectra.contact_record import ContactOrders as ContactOrders
+    from estim.spectra.contact_record import ContactSlopes as ContactSlopes
+    from estim.spectra.contact_slopes import contact_slopes as contact_slopes
     from estim.spectra.singular_values import spectrum as spectrum
+    from estim.spectra.smith import smith_orders as smith_orders
+    from estim.spectra.spectrum_record import RankTable as RankTable
+    from estim.spectra.spectrum_record import Spectrum as Spectrum
 
 _HOME = {
     "AnyChange": "probe.verdict.any_change",
     "Batches": "probe.model.batches",
     "ConfidenceInterval": "recovery.interval_record",
-    "ContactOrders": "spectra.contact",
-    "ContactSlopes": "spectra.contact",
+    "ContactOrders": "spectra.contact_record",
+    "ContactSlopes": "spectra.contact_record",
     "MeanResponse": "recovery.response",
     "ModelChange": "probe.two_models.model_change",
     "ModelSensitivity": "probe.matrix_free.record",
     "Outcome": "probe.verdict.record",
     "ParameterRecovery": "probe.many_unknowns.record",
-    "RankTable": "spectra.singular_values",
-    "Recovery": "recovery.recovery",
+    "RankTable": "spectra.spectrum_record",
+    "Recovery": "recovery.recovery_record",
     "Sensitivity": "probe.record",
-    "Spectrum": "spectra.singular_values",
+    "Spectrum": "spectra.spectrum_record",
     "Status": "probe.record",
     "Verdict": "probe.verdict.record",
     "confidence_interval": "recovery.intervals",
-    "contact_orders": "spectra.contact",
-    "contact_slopes": "spectra.contact",
+    "contact_orders": "spectra.contact_orders",
+    "contact_slopes": "spectra.contact_slopes",
     "coverage": "recovery.intervals",
     "judge_models": "probe.two_models.judge_models",
     "linearity": "probe.along",
-    "pool": "recovery.pool",
+    "pool": "pooling",
     "recover": "recovery.recovery",
     "recover_parameters": "probe.many_unknowns.trials",
     "response_along": "probe.along",
     "sensitivity": "probe.sensitivity",
-    "smith_orders": "spectra.contact",
+    "smith_orders": "spectra.smith",
     "spectrum": "spectra.singular_values",
 }
 _SUBPACKAGES = ("attention",)

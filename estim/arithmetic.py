@@ -204,10 +204,11 @@ def as_balls(entries: Array) -> Array:
 
 def midpoints(balls: Array) -> Array:
     """Turn the midpoints of balls into ``mpmath.mpf`` without rounding and without a global precision."""
-    return elementwise(_midpoint, balls)
+    return elementwise(to_mpf, balls)
 
 
-def _midpoint(ball: flint.arb) -> Any:
+def to_mpf(ball: flint.arb) -> Any:
+    """Turn the midpoint of a ball into an mpf, without rounding and whatever the precision of mpmath."""
     mantissa, exponent = ball.mid().man_exp()
     number = int(mantissa)
     if number == 0:
@@ -215,11 +216,6 @@ def _midpoint(ball: flint.arb) -> Any:
     # flint's mantissa is odd, as mpmath's must be: (sign, mantissa, exponent, bits) are taken over as they are.
     size = mpmath.libmp.MPZ(abs(number))
     return mpmath.mp.make_mpf((int(number < 0), size, int(exponent), number.bit_length()))
-
-
-def largest_radius(balls: Array) -> float:
-    """Bound the radii of balls; infinity where one of them is not finite."""
-    return max(float(ball.rad()) if ball.is_finite() else math.inf for ball in balls.flat)
 
 
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:

@@ -21,16 +21,8 @@ from numpy.typing import NDArray
 
 from estim.arithmetic import Array, elementwise, matmul
 from estim.precision import ball_bits
-from estim.spectra.graded import (
-    completed,
-    eigenvectors,
-    gram_of,
-    identity,
-    log2_above,
-    midpoint,
-    pivoted_cholesky,
-    solve,
-)
+from estim.spectra.balls import gram_of, identity, log2_above, midpoint, solve
+from estim.spectra.graded import completed, eigenvectors, pivoted_cholesky
 
 # Covers the rounding of the float64 logarithms and exponentials that bound errors, to a relative 1e-6.
 _MARGIN = 1e-6
@@ -135,7 +127,7 @@ def _judge(vectors: Array, gram: Array, matrix: Array, metric: Array | None, ran
     order = np.array(sorted(range(len(squares)), key=lambda i: squares[i], reverse=True))
     inner, squares, vectors = inner[np.ix_(order, order)], squares[order], vectors[:, order]
     fault = inner - np.diag(squares)
-    skew = frobenius(gram_of(vectors, metric) - identity(len(squares)))
+    skew = _frobenius(gram_of(vectors, metric) - identity(len(squares)))
     with ball_bits(_COARSE):
         bounds = elementwise(lambda ball: ball.abs_upper(), fault) + _spread(matrix, vectors, np.diag(inner))
         logs = elementwise(log2_above, bounds).astype(float)
@@ -184,7 +176,7 @@ def _power_of_two(exponent: float) -> flint.arb:
     return flint.arb(2.0 ** (exponent - whole)) * flint.arb(2) ** whole
 
 
-def frobenius(balls: Array) -> flint.arb:
+def _frobenius(balls: Array) -> flint.arb:
     """Bound the Frobenius norm of a matrix of balls from above."""
     return flint.arb((balls * balls).sum().abs_upper().sqrt().abs_upper())
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Self
 
 import mpmath
@@ -57,6 +58,34 @@ class ContactOrders(Record):
         )
 
 
+def proven_orders(
+    orders: list[int],
+    shape: tuple[int, int],
+    bound: int,
+    closure: str,
+    *,
+    prime: int | None = None,
+    beyond: int | None = None,
+) -> ContactOrders:
+    """Return the record of orders that are complete where they are as many as the bound; `closure` says why."""
+    exactness = "every order is exact"
+    if prime is not None:
+        exactness = (
+            "the sum of the k least orders is, for every k, at most that of those found, "
+            "and equal unless p divides a leading coefficient"
+        )
+    return ContactOrders(
+        orders=tuple(orders),
+        shape=shape,
+        rank_bound=bound,
+        complete=len(orders) == bound,
+        beyond=beyond,
+        ring="Q[[s]]" if prime is None else "Z/p^N",
+        prime=prime,
+        proof=f"{exactness}; {closure}",
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ContactSlopes(Record):
     """Singular values at several scales, the slopes between them, and the exact orders that these approach.
@@ -89,10 +118,11 @@ class ContactSlopes(Record):
     def summary(self) -> str:
         """Return the orders, the slopes and the values, a line each."""
         lines = [f"orders                     {'  '.join(map(str, self.orders))}"]
-        for before, after, row in zip(self.scales, self.scales[1:], self.slopes, strict=False):
-            lines.append(f"{f'slopes {float(before):g} to {float(after):g}':<26} {_joined(row, 9)}")
-        for scale, row in zip(self.scales, self.singular_values, strict=True):
-            lines.append(f"{f'values at {float(scale):g}':<26} {_joined(row, 6)}")
+        scales = [_written(scale) for scale in self.scales]
+        for (before, after), row in zip(pairwise(scales), self.slopes, strict=True):
+            lines.append(f"{f'slopes {before} to {after}':<26} {_joined(row, 9)}")
+        for scale, row in zip(scales, self.singular_values, strict=True):
+            lines.append(f"{f'values at {scale}':<26} {_joined(row, 6)}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -111,6 +141,11 @@ class ContactSlopes(Record):
         names = {"singular_values", "lower", "upper", "slopes", "slope_error"} & fields.keys()
         arrays = {name: frozen_rows([map(number, row) for row in fields[name]]) for name in names}
         return super().from_dict({**fields, **arrays, "scales": tuple(map(Fraction, fields.get("scales", ())))})
+
+
+def _written(scale: Fraction) -> str:
+    """Write six digits of a number that may lie outside the range of float64."""
+    return mpmath.nstr(mpmath.mpf(scale.numerator) / scale.denominator, 6).removesuffix(".0")
 
 
 def _joined(numbers: Array, digits: int) -> str:

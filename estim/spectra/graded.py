@@ -11,7 +11,6 @@ with matrix products alone.
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import flint
@@ -20,9 +19,9 @@ from numpy.typing import NDArray
 
 from estim.arithmetic import Array, elementwise, matmul
 from estim.precision import ball_bits
+from estim.spectra.balls import gram_of, identity, log2_above, midpoint, solve
+from estim.spectra.jacobi import graded_jacobi
 
-# Rotations of the Jacobi method whose cosine is below this leave 53-bit columns as they are.
-_ORTHOGONAL = 4 * np.finfo(float).eps
 # Newton's correction is trusted where it is small; a larger one means two eigenvalues too close to be told apart yet.
 _TRUSTED = 2.0**-8
 # Bits that the rounding of a step may cost beyond the condition number.
@@ -31,23 +30,6 @@ _SPARE = 24
 _GAIN = 16
 # Bits of orthonormality that any matrix handed to Newton and Schulz has: those of a trusted step, squared, less two.
 _ORTHONORMAL_BITS = 14
-
-
-def midpoint(array: Array) -> Array:
-    """Drop the radii."""
-    return elementwise(lambda ball: ball.mid(), array)
-
-
-def identity(size: int) -> Array:
-    """Return the identity matrix as balls."""
-    return elementwise(flint.arb, np.eye(size))
-
-
-def log2_above(ball: flint.arb) -> float:
-    """Bound log2 of the magnitude of a ball from above, far outside the range of float64 too."""
-    mantissa, exponent = ball.abs_upper().mid().man_exp()
-    # 1e-9 covers the rounding of the logarithm.
-    return math.log2(int(mantissa)) + int(exponent) + 1e-9 if mantissa else -math.inf
 
 
 def pivoted_cholesky(gram: Array, floor: int, most: int) -> tuple[Array, float]:
@@ -81,83 +63,6 @@ def pivoted_cholesky(gram: Array, floor: int, most: int) -> tuple[Array, float]:
     return rows[: len(pivots)], pivots[0] - min(pivots) if pivots else 0.0
 
 
-def _disjoint_pairs(size: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield every pair once, in rounds of disjoint pairs (the circle method of tournaments)."""
-    players = np.arange(size + size % 2)
-    half = len(players) // 2
-    for _ in range(len(players) - 1):
-        first, second = players[:half], players[: half - 1 : -1]
-        playing = np.maximum(first, second) < size
-        yield first[playing], second[playing]
-        players = np.concatenate([players[:1], players[-1:], players[1:-1]])
-
-
-def graded_jacobi(
-    factor: NDArray[np.float64], exponents: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Diagonalise D S D, with S = C^T C and D = diag(2**exponents), by rotations of the columns of C D.
-
-    No number as large or small as D is ever formed: columns stay scaled by D, and entry (l, i) of the eigenvectors, at
-    most about min(d_l/d_i, d_i/d_l), is kept multiplied by the inverse of that.
-
-    Parameters
-    ----------
-    factor : (m, n) array
-        C, with columns of norm about one.
-    exponents : (n,) int array
-
-    Returns
-    -------
-    vectors : (n, n) array
-        One eigenvector a row, entry (i, l) multiplied by ``2**abs(exponents[l] - exponents[i])``.
-    norms : (n,) array
-        Square roots of the eigenvalues, divided by ``2**exponents``.
-    """
-    rows, vectors = factor.T.copy(), np.eye(factor.shape[1])
-    distance = np.abs(exponents[:, None] - exponents)
-    for _ in range(60):
-        rotated = False
-        for first, second in _disjoint_pairs(len(rows)):
-            rotated |= _rotate(rows, vectors, exponents, distance, first, second)
-        if not rotated:
-            break
-    return vectors, np.sqrt((rows * rows).sum(axis=1))
-
-
-def _rotate(
-    rows: NDArray[np.float64],
-    vectors: NDArray[np.float64],
-    exponents: NDArray[np.int64],
-    distance: NDArray[np.int64],
-    first: NDArray[np.intp],
-    second: NDArray[np.intp],
-) -> bool:
-    """Make disjoint pairs of rows orthogonal, in place; return whether any was not."""
-    squares = (rows * rows).sum(axis=1)
-    size = np.log2(squares) / 2 + exponents
-    swap = size[first] < size[second]
-    large, small = np.where(swap, second, first), np.where(swap, first, second)
-    inner = (rows[large] * rows[small]).sum(axis=1)
-    wanted = np.abs(inner) > _ORTHOGONAL * np.sqrt(squares[large] * squares[small])
-    if not wanted.any():
-        return False
-    large, small, inner = large[wanted], small[wanted], inner[wanted]
-    shift = exponents[small] - exponents[large]
-    ratio = np.ldexp(1.0, shift)
-    gap = squares[large] - squares[small] * ratio**2
-    # The tangent of the angle is `tangent * ratio`: the small row takes up O(1) of the large one, never the reverse.
-    tangent = (2 * inner / (gap + np.hypot(gap, 2 * ratio * inner)))[:, None]
-    cosine = 1 / np.hypot(1, tangent * ratio[:, None])
-    from_small, from_large = rows[small], rows[large]
-    rows[large] = cosine * (from_large + tangent * ratio[:, None] ** 2 * from_small)
-    rows[small] = cosine * (from_small - tangent * from_large)
-    lean = distance[large] - distance[small]
-    from_small, from_large = vectors[small], vectors[large]
-    vectors[large] = cosine * (from_large + tangent * np.ldexp(1.0, shift[:, None] + lean) * from_small)
-    vectors[small] = cosine * (from_small - tangent * np.ldexp(1.0, shift[:, None] - lean) * from_large)
-    return True
-
-
 def eigenvectors(gram: Array, metric: Array | None, rows: Array, span: float, bits: int) -> Array:
     """Return exact numbers close to the eigenvectors V of G = R^T R, (n, rank), by descending eigenvalue.
 
@@ -171,19 +76,6 @@ def eigenvectors(gram: Array, metric: Array | None, rows: Array, span: float, bi
     else:
         start = _start(rows, midpoint(solve(metric, rows.T)))
     return _refined(gram, metric, start, bits, span)
-
-
-def solve(matrix: Array, right: Array) -> Array:
-    """Solve a linear system in balls, which proves the matrix regular; raises ZeroDivisionError where they cannot."""
-    size, count = right.shape
-    left = flint.arb_mat(size, size, matrix.ravel().tolist())
-    solution = left.solve(flint.arb_mat(size, count, right.ravel().tolist()))
-    return np.array(solution.entries(), dtype=object).reshape(size, count)
-
-
-def gram_of(columns: Array, metric: Array | None) -> Array:
-    """Return V^T S V."""
-    return matmul(columns.T, columns if metric is None else matmul(metric, columns))
 
 
 def _start(rows: Array, span_of: Array) -> Array:

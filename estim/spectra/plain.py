@@ -9,21 +9,10 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-import flint
 import mpmath
 import numpy as np
 
 from estim.arithmetic import Array
-
-
-def to_mpf(ball: flint.arb) -> Any:
-    """Turn the midpoint of a ball into an mpf, without rounding and whatever the precision of mpmath."""
-    mantissa, exponent = ball.mid().man_exp()
-    return _mpf(int(mantissa), int(exponent))
-
-
-def _mpf(mantissa: int, exponent: int) -> Any:
-    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(mantissa, exponent))
 
 
 def frozen(numbers: Any) -> Array:
@@ -73,7 +62,7 @@ def number(text: Any) -> Any:
     """Read back a number that :func:`plain` wrote."""
     if isinstance(text, str) and "0x" in text:
         mantissa, exponent = text.split("p")
-        return _mpf(int(mantissa, 16), int(exponent))
+        return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa, 16), int(exponent)))
     if isinstance(text, str) and text.startswith("mpf "):
         return mpmath.mpf(text[4:])
     return float(text)

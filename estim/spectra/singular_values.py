@@ -13,7 +13,7 @@ from typing import Any
 import flint
 import numpy as np
 
-from estim.arithmetic import Array, as_balls, as_float, as_rationals, elementwise, largest_radius, read_entries
+from estim.arithmetic import Array, as_balls, as_float, as_rationals, elementwise, read_entries, to_mpf
 from estim.attention.bank import Bank, read_bank
 from estim.attention.effective import rank
 from estim.attention.gauge import tangents_in
@@ -22,13 +22,11 @@ from estim.attention.layer import FACTORS, Layer, check_factors
 from estim.attention.named_normalizers import NORMALIZERS
 from estim.attention.network import Network
 from estim.precision import ball_bits
+from estim.spectra.balls import log2_above
 from estim.spectra.certify import Enclosures, enclose, without_null
-from estim.spectra.graded import log2_above
-from estim.spectra.plain import frozen, to_mpf
+from estim.spectra.plain import frozen
 from estim.spectra.rank_bound import rank_bound
-from estim.spectra.spectrum_record import RankTable, Spectrum
-
-__all__ = ["RankTable", "Spectrum", "spectrum"]
+from estim.spectra.spectrum_record import Spectrum
 
 _FEWEST_DIGITS, _MOST_DIGITS = 15, 10_000
 
@@ -165,10 +163,10 @@ def _ball(entry: Any) -> flint.arb:
 
 def _known_bits(balls: Array) -> int:
     """Return the bits that the widest ball leaves, relative to the largest."""
-    if largest_radius(balls) == 0 or all(ball.contains(0) for ball in balls.flat):
+    widest = max(log2_above(ball.rad()) for ball in balls.flat)
+    if widest == -math.inf or all(ball.contains(0) for ball in balls.flat):
         return 64
-    largest = max(log2_above(ball) for ball in balls.flat)
-    return max(math.floor(largest - max(log2_above(ball.rad()) for ball in balls.flat)), 8)
+    return max(math.floor(max(log2_above(ball) for ball in balls.flat) - widest), 8)
 
 
 def _float_spectrum(floats: Array) -> Spectrum:

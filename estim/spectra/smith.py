@@ -19,8 +19,9 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.arithmetic import Array, elementwise
+from estim.arithmetic import Array, as_rationals, check_positive_integer, elementwise, read_entries
 from estim.precision import series_terms
+from estim.spectra.contact_record import ContactOrders, proven_orders
 
 
 @dataclass(frozen=True)
@@ -119,3 +120,77 @@ def _pivot(
             if len(rows):
                 return int(rows[0]), int(column)
     return None
+
+
+def smith_orders(matrix: Any, *, terms: int | None = None) -> ContactOrders:
+    """Return the orders of the singular values of a matrix of power series, as its variable goes to zero.
+
+    Parameters
+    ----------
+    matrix : (rows, columns) nested sequence
+        Each entry the coefficients of a power series in s, from the constant on: a sequence of floats (exact
+        binary values), integers, ``Fraction`` or decimal strings, or a python-flint polynomial or series;
+        dimensionless.
+    terms : int, optional
+        How many coefficients are known; when left out the entries are polynomials, and complete.
+
+    Returns
+    -------
+    ContactOrders
+        Of polynomials all orders, by proof; of series all orders below `terms`.
+
+    Raises
+    ------
+    TypeError
+        If a coefficient is not a real number.
+    ValueError
+        If the matrix is empty or not rectangular, a coefficient is not finite, or `terms` is not positive.
+
+    Examples
+    --------
+    Scores W_Q W_K^T at W_Q = s (1, 2), W_K = s (3, 1), derived by the four entries: three orders and an exact null.
+
+    >>> jacobian = [
+    ...     [[0, 3], [0], [0, 1], [0]],
+    ...     [[0, 1], [0], [0], [0, 1]],
+    ...     [[0], [0, 3], [0, 2], [0]],
+    ...     [[0], [0, 1], [0], [0, 2]],
+    ... ]
+    >>> smith_orders(jacobian).orders
+    (1, 1, 1)
+    """
+    if terms is not None:
+        check_positive_integer(terms, "terms")
+        terms = int(terms)
+    polynomials = _polynomials(matrix)
+    rows, columns = polynomials.shape
+    degrees = [max(0, *(entry.degree() for entry in column)) for column in polynomials.T]
+    # No minor has a larger degree: one that vanishes to this order vanishes.
+    known = 1 + sum(sorted(degrees)[-rows:]) if terms is None else terms
+    ring = rational_series(known)
+    orders = [half // 2 for half in exponents(ring.reduced(polynomials), [0] * columns, ring)]
+    shape, most = (rows, columns), min(rows, columns)
+    if terms is None:
+        return proven_orders(orders, shape, len(orders), "the degrees of the polynomials allow no further one")
+    if len(orders) == most:
+        return proven_orders(orders, shape, most, "the size of the matrix allows no further one")
+    return proven_orders(orders, shape, most, f"a further one would be at least {terms}", beyond=terms)
+
+
+def _polynomials(matrix: Any) -> Array:
+    rows = [[_polynomial(entry, f"matrix[{i}][{j}]") for j, entry in enumerate(row)] for i, row in enumerate(matrix)]
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) != 1 or lengths == [0]:
+        msg = f"`matrix` must have rows of one positive length; got lengths {lengths}"
+        raise ValueError(msg)
+    result = np.empty((len(rows), lengths[0]), dtype=object)
+    for i, j in np.ndindex(*result.shape):
+        result[i, j] = rows[i][j]
+    return result
+
+
+def _polynomial(entry: Any, name: str) -> flint.fmpq_poly:
+    coefficients = entry.coeffs() if hasattr(entry, "coeffs") else entry
+    if len(coefficients) == 0:
+        return flint.fmpq_poly([])
+    return flint.fmpq_poly(as_rationals(read_entries(coefficients, name, ndim=1)).tolist())

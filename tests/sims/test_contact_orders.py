@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from estim.spectra.contact import ContactOrders, ContactSlopes
+from estim import ContactOrders, ContactSlopes
 from sims import contact_orders
 from sims.__main__ import main
 

@@ -17,9 +17,8 @@ import estim
 from estim.arithmetic import elementwise
 from estim.attention import Layer, Network, Normalizer
 from estim.spectra.contact_record import ContactOrders, ContactSlopes
-from estim.spectra.orders import smith_orders
 from estim.spectra.series_jacobian import PRIMES
-from estim.spectra.smith import exponents, rational_series, residues
+from estim.spectra.smith import exponents, rational_series, residues, smith_orders
 from sims.contact_orders import token_pairs
 from sims.fixtures import chain_bank, matrix_bank, matrix_network, scalar_chain
 
@@ -475,3 +474,16 @@ class TestBadInput:
         with pytest.raises(ValueError, match="normalizer 'zero' must be positive at zero; got 0"):
             estim.contact_orders(chain(2, zero), PAIRS)
         assert (flint.ctx.prec, flint.ctx.cap, mpmath.mp.prec) == before
+
+
+@pytest.mark.parametrize("scales", [("0.01", "0.0100000000000000000001"), ("1e-400", "0.01")])
+def test_slopes_between_scales_that_float64_does_not_tell_apart_or_does_not_hold(scales):
+    """The bound was infinite, with a division by zero, or the logarithm of a ratio of zero was asked for."""
+    chain = Network([Layer([[1]], [[1]], [[1]])] * 2)
+    found = estim.contact_slopes(chain, [[[0], [1]], [[0], [2]]], scales, factors=("query", "key"))
+    assert found.slope_error.max() < 1e-80
+    # The derivatives of log value by log scale at 0.01, by differences over 1 % of it.
+    near = estim.contact_slopes(chain, [[[0], [1]], [[0], [2]]], ["0.00995", "0.01005"], factors=("query", "key"))
+    expected = near.slopes if scales[0] == "0.01" else [found.orders]
+    assert np.allclose(found.slopes.astype(float), np.array(expected, dtype=float), rtol=0.0, atol=1e-6)
+    assert f"values at {'0.01' if scales[0] == '0.01' else '1.0e-400'} " in found.summary()

@@ -20,8 +20,9 @@ from estim.arithmetic import as_balls, as_rationals, elementwise, matmul
 from estim.attention import Layer, Network, Normalizer
 from estim.attention.effective import rank
 from estim.attention.jacobian import jacobian_in
+from estim.spectra.balls import midpoint
 from estim.spectra.certify import _judge, enclose
-from estim.spectra.graded import graded_jacobi, midpoint
+from estim.spectra.jacobi import graded_jacobi
 from sims.fixtures import matrix_bank, matrix_network, scalar_chain
 
 REFEREE_DIGITS = 160

@@ -18,8 +18,8 @@ from estim.precision import ball_bits
 from estim.probe.directions.graded_svd import complement
 from estim.probe.directions.noise import Whitening
 from estim.probe.directions.resolve import Directions, Moved
+from estim.spectra.balls import midpoint
 from estim.spectra.certify import Enclosures, enclose, without_null
-from estim.spectra.graded import midpoint
 
 if TYPE_CHECKING:
     from estim.probe.model.probed import Probed

@@ -1,10 +1,4 @@
-"""Contact orders: how fast the singular values vanish as all queries and keys are scaled to zero.
-
-Multiply every query and key of a network by s. A singular value of the Jacobian then behaves like a constant times
-s^k as s -> 0, and the integers k are the exponents of the Smith form of the Jacobian over the ring of power series in
-s: exact, and free of a fit. `contact_orders` finds them, `smith_orders` those of any matrix of power series, and
-`contact_slopes` shows the slopes that approach them.
-"""
+"""Slopes of the singular values between scales of all queries and keys, which approach the exact contact orders."""
 
 import math
 from collections.abc import Sequence
@@ -13,18 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 import mpmath
-import numpy as np
 
 from estim.arithmetic import Array, as_fractions, read_entries
 from estim.attention.layer import FACTORS
 from estim.attention.network import Network
 from estim.precision import mpmath_bits
-from estim.spectra.contact_record import ContactOrders, ContactSlopes
-from estim.spectra.orders import contact_orders, smith_orders
+from estim.spectra.contact_orders import contact_orders
+from estim.spectra.contact_record import ContactSlopes
 from estim.spectra.plain import frozen_rows
 from estim.spectra.singular_values import Spectrum, check_digits, spectrum
-
-__all__ = ["ContactOrders", "ContactSlopes", "contact_orders", "contact_slopes", "smith_orders"]
 
 # A slope over a factor of two then carries 19 digits.
 _WANTED_ERROR = 1e-20
@@ -92,15 +83,16 @@ def contact_slopes(
         for name in ("singular_values", "lower", "upper")
     )
     used = max(one.digits for one in spectra if one.digits is not None)
-    slopes = [_slopes(values[i : i + 2], exact[i] / exact[i + 1], used) for i in range(len(exact) - 1)]
-    errors = np.array([one.relative_error[: len(orders)] for one in spectra])
+    errors = [one.relative_error[: len(orders)] for one in spectra]
+    between = zip(pairwise(values), pairwise(errors), pairwise(exact), strict=True)
+    slopes, slope_error = zip(*(_slopes(*pair, used) for pair in between), strict=True)
     return ContactSlopes(
         scales=tuple(exact),
         singular_values=values,
         lower=lower,
         upper=upper,
         slopes=frozen_rows(slopes),
-        slope_error=frozen_rows(_slope_errors(errors, exact)),
+        slope_error=frozen_rows(slope_error),
         orders=orders,
         digits=used,
     )
@@ -120,15 +112,15 @@ def _resolved(network: Network, bank: Any, digits: int, factors: Sequence[str], 
         digits = min(more, _MOST_DIGITS)
 
 
-def _slopes(values: Array, ratio: Fraction, digits: int) -> list[Any]:
-    """Return log(value ratio) / log(scale ratio) of two consecutive scales."""
+def _slopes(
+    values: tuple[Array, Array], errors: tuple[Array, Array], scales: tuple[Fraction, Fraction], digits: int
+) -> tuple[list[Any], list[float]]:
+    """Return log(value ratio) / log(scale ratio) of two consecutive scales, and bounds of the errors.
+
+    |d log x| <= 2 |d x| / x for relative errors below one half. Scales may be closer than float64 tells, or farther.
+    """
+    ratio = scales[0] / scales[1]
     with mpmath_bits(mpmath.libmp.dps_to_prec(digits + 10)):
-        step = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
-        return [mpmath.log(before / after) / step for before, after in zip(*values, strict=True)]
-
-
-def _slope_errors(errors: Array, scales: Array) -> list[list[float]]:
-    """Bound the errors of the slopes by those of the values: |d log x| <= 2 |d x| / x for errors below one half."""
-    steps = [abs(math.log(before / after)) for before, after in pairwise(scales)]
-    bounds = 2 * (errors[:-1] + errors[1:]) / np.array(steps)[:, None]
-    return [[float(bound) for bound in row] for row in bounds]
+        step = mpmath.log1p(mpmath.mpf(ratio.numerator - ratio.denominator) / ratio.denominator)
+        slopes = [mpmath.log(before / after) / step for before, after in zip(*values, strict=True)]
+        return slopes, [float(2 * bound / abs(step)) for bound in errors[0] + errors[1]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import estim
-from estim.streams import BLOCK
+from estim.recovery.monte_carlo import BLOCK
 
 SEEDS = np.random.SeedSequence(7).spawn(3)
 SQUARE = estim.MeanResponse(lambda t: t * t)

@@ -1,22 +1,21 @@
-"""The exact orders of singular values as a scale goes to zero.
+"""Contact orders: how fast the singular values vanish as all queries and keys are scaled to zero.
 
-See :mod:`estim.spectra.contact`, where these functions are public.
+Multiply every query and key of a network by s. A singular value of the Jacobian then behaves like a constant times
+s^k as s -> 0, and the integers k are the exponents of the Smith form of the Jacobian over the ring of power series in
+s: exact, and free of a fit.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-import flint
-import numpy as np
-
-from estim.arithmetic import Array, as_rationals, check_positive_integer, matmul, read_entries
+from estim.arithmetic import Array, as_rationals, check_positive_integer, matmul
 from estim.attention.bank import Bank, read_bank
 from estim.attention.effective import effective
 from estim.attention.layer import FACTORS, check_factors, parameter_count
 from estim.attention.network import Network
 from estim.spectra import series_jacobian as series
-from estim.spectra.contact_record import ContactOrders
+from estim.spectra.contact_record import ContactOrders, proven_orders
 from estim.spectra.rank_bound import rank_bound
 from estim.spectra.singular_values import spectrum
 from estim.spectra.smith import exponents, rational_series, residues
@@ -125,7 +124,7 @@ def _network_orders(network: Network, bank: Bank, factors: tuple[str, ...], ring
         orders, prime = _orders(network, bank, factors, ring, terms, bound)
         beyond = 2 * terms - 1
         if len(orders) == bound:
-            return _record(orders, shape, bound, f"{by} allows no further one", prime=prime)
+            return proven_orders(orders, shape, bound, f"{by} allows no further one", prime=prime)
         seen = _seen_orders(network, bank, factors) if seen is None else seen
         if len(orders) >= seen and beyond > 2 * max(orders, default=1):
             closure = (
@@ -133,7 +132,7 @@ def _network_orders(network: Network, bank: Bank, factors: tuple[str, ...], ring
                 f"at scale {' and '.join(map(str, _witness_scales(network, bank)))} none shows in "
                 f"{_WITNESS_DIGITS} digits"
             )
-            return _record(orders, shape, bound, closure, prime=prime, beyond=beyond)
+            return proven_orders(orders, shape, bound, closure, prime=prime, beyond=beyond)
         if beyond > max_order:
             msg = (
                 f"`max_order` is too small: {seen} orders or more exist, {len(orders)} are below {beyond}; "
@@ -195,104 +194,3 @@ def _residue_jacobian(
             continue
     msg = f"`network` and `bank` must not have denominators that each of {series.PRIMES} divides"
     raise ValueError(msg)
-
-
-def _record(
-    orders: list[int],
-    shape: tuple[int, int],
-    bound: int,
-    closure: str,
-    *,
-    prime: int | None = None,
-    beyond: int | None = None,
-) -> ContactOrders:
-    exactness = "every order is exact"
-    if prime is not None:
-        exactness = (
-            "the sum of the k least orders is, for every k, at most that of those found, "
-            "and equal unless p divides a leading coefficient"
-        )
-    return ContactOrders(
-        orders=tuple(orders),
-        shape=shape,
-        rank_bound=bound,
-        complete=len(orders) == bound,
-        beyond=beyond,
-        ring="Q[[s]]" if prime is None else "Z/p^N",
-        prime=prime,
-        proof=f"{exactness}; {closure}",
-    )
-
-
-def smith_orders(matrix: Any, *, terms: int | None = None) -> ContactOrders:
-    """Return the orders of the singular values of a matrix of power series, as its variable goes to zero.
-
-    Parameters
-    ----------
-    matrix : (rows, columns) nested sequence
-        Each entry the coefficients of a power series in s, from the constant on: a sequence of floats (exact
-        binary values), integers, ``Fraction`` or decimal strings, or a python-flint polynomial or series;
-        dimensionless.
-    terms : int, optional
-        How many coefficients are known; when left out the entries are polynomials, and complete.
-
-    Returns
-    -------
-    ContactOrders
-        Of polynomials all orders, by proof; of series all orders below `terms`.
-
-    Raises
-    ------
-    TypeError
-        If a coefficient is not a real number.
-    ValueError
-        If the matrix is empty or not rectangular, a coefficient is not finite, or `terms` is not positive.
-
-    Examples
-    --------
-    Scores W_Q W_K^T at W_Q = s (1, 2), W_K = s (3, 1), derived by the four entries: three orders and an exact null.
-
-    >>> jacobian = [
-    ...     [[0, 3], [0], [0, 1], [0]],
-    ...     [[0, 1], [0], [0], [0, 1]],
-    ...     [[0], [0, 3], [0, 2], [0]],
-    ...     [[0], [0, 1], [0], [0, 2]],
-    ... ]
-    >>> smith_orders(jacobian).orders
-    (1, 1, 1)
-    """
-    if terms is not None:
-        check_positive_integer(terms, "terms")
-        terms = int(terms)
-    polynomials = _polynomials(matrix)
-    rows, columns = polynomials.shape
-    degrees = [max(0, *(entry.degree() for entry in column)) for column in polynomials.T]
-    # No minor has a larger degree: one that vanishes to this order vanishes.
-    known = 1 + sum(sorted(degrees)[-rows:]) if terms is None else terms
-    ring = rational_series(known)
-    orders = [half // 2 for half in exponents(ring.reduced(polynomials), [0] * columns, ring)]
-    if terms is None:
-        return _record(orders, (rows, columns), len(orders), "the degrees of the polynomials allow no further one")
-    most = min(rows, columns)
-    if len(orders) == most:
-        return _record(orders, (rows, columns), most, "the size of the matrix allows no further one")
-    return _record(orders, (rows, columns), most, f"a further one would be at least {terms}", beyond=terms)
-
-
-def _polynomials(matrix: Any) -> Array:
-    rows = [[_polynomial(entry, f"matrix[{i}][{j}]") for j, entry in enumerate(row)] for i, row in enumerate(matrix)]
-    lengths = sorted({len(row) for row in rows})
-    if len(lengths) != 1 or lengths == [0]:
-        msg = f"`matrix` must have rows of one positive length; got lengths {lengths}"
-        raise ValueError(msg)
-    result = np.empty((len(rows), lengths[0]), dtype=object)
-    for i, j in np.ndindex(*result.shape):
-        result[i, j] = rows[i][j]
-    return result
-
-
-def _polynomial(entry: Any, name: str) -> flint.fmpq_poly:
-    coefficients = entry.coeffs() if hasattr(entry, "coeffs") else entry
-    if len(coefficients) == 0:
-        return flint.fmpq_poly([])
-    return flint.fmpq_poly(as_rationals(read_entries(coefficients, name, ndim=1)).tolist())

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.many_unknowns.record import ParameterRecovery
-from estim.recovery.recovery import Recovery
+from estim.recovery.recovery_record import Recovery
 
 Array = npt.NDArray[np.float64]
 Pooled = TypeVar("Pooled", Recovery, ParameterRecovery)
