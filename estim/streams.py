@@ -6,7 +6,7 @@ bit of a result depends on the number of workers.
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-BLOCK = 1 << 17
 #: Blocks handed out at a time: enough to keep workers busy, few enough for constant memory at any number of trials.
 BATCH = 256
 
+Array = npt.NDArray[np.float64]
+Block = tuple[np.random.Generator, int]
 Seed = int | npt.ArrayLike | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
 
 
@@ -34,9 +35,15 @@ def generator(rng: Seed) -> np.random.Generator:
     return made
 
 
-def check_progress(progress: Any) -> None:
-    """Refuse what is neither True nor False."""
-    check_flag(progress, "progress")
+def check_trials(trials: Any) -> int:
+    """Return the number of trials, or raise."""
+    if isinstance(trials, bool) or not isinstance(trials, int | np.integer):
+        msg = f"trials must be an integer; got {trials!r}"
+        raise TypeError(msg)
+    if not 2 <= trials < 2**63:
+        msg = f"trials must be at least 2, for a standard error, and below 2^63; got {trials!r:.60}"
+        raise ValueError(msg)
+    return int(trials)
 
 
 def check_flag(value: Any, argument: str) -> None:
@@ -44,12 +51,6 @@ def check_flag(value: Any, argument: str) -> None:
     if not isinstance(value, bool | np.bool_):
         msg = f"{argument} must be True or False; got {value!r:.60}"
         raise TypeError(msg)
-
-
-def blocks(rng: np.random.Generator, trials: int) -> Iterator[tuple[np.random.Generator, int]]:
-    """Yield a Generator and a number of trials for each block."""
-    for start in range(0, trials, BLOCK):
-        yield rng.spawn(1)[0], min(BLOCK, trials - start)
 
 
 @contextmanager
@@ -78,44 +79,65 @@ def check_workers(workers: Any) -> int:
     return os.cpu_count() or 1 if workers == -1 else int(workers)
 
 
-def in_batches(items: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield lists of up to BATCH items."""
-    iterator = iter(items)
-    while batch := list(itertools.islice(iterator, BATCH)):
-        yield batch
-
-
 def results(
-    map_: Callable[..., Iterable[Any]], run: Callable[[Any], npt.NDArray[Any]], batch: list[Any], shape: tuple[int, ...]
-) -> Iterator[npt.NDArray[np.float64]]:
-    """Yield what `run` returns for each item, an array of a known shape, or say what else the user's map gave."""
-    given = map_(run, batch)
-    count = 0
-    for result in given if isinstance(given, Iterable) else ():
-        if not isinstance(result, np.ndarray) or result.shape != shape or result.dtype != np.float64:
-            msg = f"workers, a map-like callable, must yield what the function it is given returns; got {result!r:.60}"
-            raise TypeError(msg)
-        count += 1
-        if count <= len(batch):
-            yield result
-    if count != len(batch):
-        msg = f"workers, a map-like callable, must yield one result for each of {len(batch)} calls; it yielded {count}"
-        raise ValueError(msg)
-
-
-def mapped(
-    map_: Callable[..., Iterable[Any]], run: Callable[[int], Any], count: int, kinds: type | tuple[type, ...]
+    map_: Callable[..., Iterable[Any]], run: Callable[[Any], Any], items: Sequence[Any], fits: Callable[[Any], bool]
 ) -> Iterator[Any]:
-    """Yield what `run` returns for 0, 1, ... below `count`, of known kinds, or say what else the user's map gave."""
-    given = map_(run, range(count))
+    """Yield what `run` returns for each item, all of which fit, or say what else the user's map gave."""
+    given = map_(run, items)
     found = 0
     for result in given if isinstance(given, Iterable) else ():
-        if not isinstance(result, kinds):
+        if not fits(result):
             msg = f"workers, a map-like callable, must yield what the function it is given returns; got {result!r:.60}"
             raise TypeError(msg)
         found += 1
-        if found <= count:
+        if found <= len(items):
             yield result
-    if found != count:
-        msg = f"workers, a map-like callable, must yield one result for each of {count} calls; it yielded {found}"
+    if found != len(items):
+        msg = f"workers, a map-like callable, must yield one result for each of {len(items)} calls; it yielded {found}"
         raise ValueError(msg)
+
+
+def blocks(rng: np.random.Generator, trials: int, size: int) -> Iterator[Block]:
+    """Yield a Generator and a number of trials for each block of at most `size`."""
+    for start in range(0, trials, size):
+        yield rng.spawn(1)[0], min(size, trials - start)
+
+
+def summed(
+    run: Callable[[Block], Array],
+    rng: np.random.Generator,
+    trials: int,
+    *,
+    block: int,
+    shape: tuple[int, ...],
+    workers: int | Callable[..., Iterable[Any]],
+    progress: bool,
+) -> Array:
+    """Add what `run` returns for each block of trials, arrays of a known shape, in the order of the blocks.
+
+    Memory does not grow with their number: they are made, and worked off, a batch at a time.
+    """
+    from tqdm import tqdm
+
+    def fits(sums: Any) -> bool:
+        return isinstance(sums, np.ndarray) and sums.shape == shape and sums.dtype == np.float64
+
+    total, work = np.zeros(shape), blocks(rng, trials, block)
+    with mapping(workers) as map_, tqdm(total=trials, unit="trial", unit_scale=True, disable=not progress) as bar:
+        while batch := list(itertools.islice(work, BATCH)):
+            for (_, count), sums in zip(batch, results(map_, run, batch, fits), strict=True):
+                total += sums
+                bar.update(count)
+    return total
+
+
+def root_mean_square(square: Array, fourth: Array, trials: int) -> tuple[Array, Array]:
+    """Return the root of a mean over trials of squares, and its standard error, from that mean and that of squares^2.
+
+    By the delta method: the variance of the mean square, carried to its root. Where a square overflowed it is infinite.
+    """
+    root = np.sqrt(square)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        variance = np.where(np.isinf(square), np.inf, np.maximum(fourth - square * square, 0.0))
+        error = 0.5 * np.sqrt(variance / (trials - 1)) / root
+    return root, np.where(np.isinf(square), np.inf, np.where(root > 0.0, error, 0.0))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import estim
-from estim.streams import BATCH, BLOCK, blocks, check_workers, generator, in_batches, mapping
+from estim.recovery.monte_carlo import BLOCK
+from estim.streams import BATCH, blocks, check_workers, generator, mapping, summed
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**100, [1, 2], np.random.SeedSequence(3)])
@@ -42,31 +43,46 @@ def test_a_generator_that_cannot_spawn_is_refused():
 
 @pytest.mark.parametrize("trials", [1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK, 5 * BLOCK + 17])
 def test_blocks_add_up_and_only_the_last_is_short(trials):
-    sizes = [size for _, size in blocks(np.random.default_rng(0), trials)]
+    sizes = [size for _, size in blocks(np.random.default_rng(0), trials, BLOCK)]
     assert sum(sizes) == trials
     assert all(size == BLOCK for size in sizes[:-1])
     assert 1 <= sizes[-1] <= BLOCK
 
 
 def test_each_block_has_its_own_stream_whatever_the_number_of_trials():
-    few = [rng.standard_normal(3) for rng, _ in blocks(np.random.default_rng(0), 2 * BLOCK)]
-    many = [rng.standard_normal(3) for rng, _ in blocks(np.random.default_rng(0), 9 * BLOCK)]
+    few = [rng.standard_normal(3) for rng, _ in blocks(np.random.default_rng(0), 2 * BLOCK, BLOCK)]
+    many = [rng.standard_normal(3) for rng, _ in blocks(np.random.default_rng(0), 9 * BLOCK, BLOCK)]
     assert np.array_equal(few, many[:2])
     assert len({tuple(draws) for draws in many}) == 9
 
 
 def test_blocks_are_made_as_they_are_asked_for():
     """Memory does not grow with the trials: 1e15 of them start at once."""
-    rng, size = next(blocks(np.random.default_rng(0), 10**15))
+    rng, size = next(blocks(np.random.default_rng(0), 10**15, BLOCK))
     assert size == BLOCK
     assert rng.random() != np.random.default_rng(0).random()
 
 
-def test_batches_keep_order_and_have_a_largest_size():
-    batches = list(in_batches(iter(range(2 * BATCH + 3))))
-    assert [len(batch) for batch in batches] == [BATCH, BATCH, 3]
-    assert [item for batch in batches for item in batch] == list(range(2 * BATCH + 3))
-    assert list(in_batches([])) == []
+def test_blocks_are_handed_out_in_batches_and_added_in_their_order():
+    handed = []
+
+    def own(function, items):
+        handed.append(len(items))
+        return [function(item) for item in items]
+
+    def draws(block):
+        rng, size = block
+        return np.array([rng.standard_normal(), size])
+
+    trials = 3 * (2 * BATCH + 3) - 1
+    total = summed(draws, np.random.default_rng(0), trials, block=3, shape=(2,), workers=own, progress=False)
+    assert handed == [BATCH, BATCH, 3]
+    expected = sum((draws(block) for block in blocks(np.random.default_rng(0), trials, 3)), start=np.zeros(2))
+    assert np.array_equal(total, expected)
+    assert total[1] == trials
+    for workers in (1, 3):
+        again = summed(draws, np.random.default_rng(0), trials, block=3, shape=(2,), workers=workers, progress=False)
+        assert np.array_equal(again, total)
 
 
 @pytest.mark.parametrize("bad", [0, -2, 1.5, "2", None, True, [1], float("nan")])

@@ -24,7 +24,7 @@ from estim.probe.model.probe import probe
 from estim.probe.model.same_batches import same_batches
 from estim.probe.order_of_inputs import require_order_of_bank
 from estim.probe.record import Sensitivity
-from estim.streams import Seed, check_progress, generator
+from estim.streams import Seed, check_flag, generator
 
 if TYPE_CHECKING:
     from estim.probe.matrix_free.record import ModelSensitivity
@@ -153,7 +153,7 @@ def sensitivity(
     True
     """
     generator(rng)
-    check_progress(progress)
+    check_flag(progress, "progress")
     require_nan_policy(nan_policy)
     keep = require_keep(keep)
     require_order_of_bank(sigma, bank, model)

@@ -11,7 +11,7 @@ from scipy.stats import chi2, norm
 
 import estim
 from estim.recovery import monte_carlo
-from estim.streams import BLOCK
+from estim.recovery.monte_carlo import BLOCK
 from tests.problems import (
     BY_NAME,
     FIXTURE_CLIPPED_RTOL,
@@ -242,7 +242,7 @@ class TestC18SameBits:
 
     def test_for_root_finding_too(self, monkeypatch):
         monkeypatch.setattr(monte_carlo, "build_levels", lambda *_: None)
-        monkeypatch.setattr("estim.streams.BLOCK", 1000)
+        monkeypatch.setattr("estim.recovery.monte_carlo.BLOCK", 1000)
         made = BY_NAME["hyperbolic tangent"].made
         one, two = (
             bits(estim.recover(made, 1.0, [0.1, 0.3], trials=3500, rng=0, workers=workers)) for workers in (1, 2)
@@ -497,7 +497,7 @@ class TestInterrupts:
     @pytest.mark.parametrize("workers", [1, 2])
     def test_inside_the_response_propagates_from_any_thread_and_leaves_it_usable(self, monkeypatch, workers):
         monkeypatch.setattr(monte_carlo, "build_levels", lambda *_: None)
-        monkeypatch.setattr("estim.streams.BLOCK", 500)
+        monkeypatch.setattr("estim.recovery.monte_carlo.BLOCK", 500)
         calls, stop = 0, math.inf
 
         def tanh(t):

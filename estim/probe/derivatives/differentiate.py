@@ -14,7 +14,7 @@ from estim.probe.derivatives.differences import POOR, Column, column
 from estim.probe.derivatives.rounding import Noise, generic_signs, rounding_noise
 from estim.probe.model.calls import Calls, First
 from estim.probe.model.parameters import Parameters
-from estim.streams import mapped, mapping
+from estim.streams import mapping, results
 
 Array = npt.NDArray[np.float64]
 Workers = int | Callable[..., Iterable[Any]]
@@ -136,7 +136,8 @@ def differentiate(first: First, parameters: Parameters, workers: Workers = 1, pr
         found = None if first.complex else _try_complex(by_differences, map_, progress)
         if found is not None:
             return found
-        columns = list(_shown(mapped(map_, by_differences, len(x), Column), len(x), progress))
+        one_by_one = results(map_, by_differences, range(len(x)), lambda one: isinstance(one, Column))
+        columns = list(_shown(one_by_one, len(x), progress))
     return _assembled(columns, first, parameters, noise)
 
 
@@ -193,7 +194,7 @@ def _try_complex(
         return None
     jacobian = np.empty((len(given.readings), len(given.x)))
     error = np.empty_like(jacobian)
-    columns = mapped(map_, one, len(given.x), (ComplexColumn, type(None)))
+    columns = results(map_, one, range(len(given.x)), lambda column: isinstance(column, ComplexColumn | None))
     for j, found in enumerate(_shown(columns, len(given.x), progress)):
         if found is None:
             return None

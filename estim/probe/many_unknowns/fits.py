@@ -1,9 +1,8 @@
 """Monte Carlo over fits: errors of the estimates, summed block by block in a fixed order."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +10,9 @@ import numpy.typing as npt
 from estim.blas import one_blas_thread
 from estim.probe.many_unknowns.least_squares import Problem, fit
 from estim.probe.many_unknowns.refit import NetworkRefit
-from estim.streams import in_batches, mapping, results
+from estim.streams import Block, root_mean_square
 
 Array = npt.NDArray[np.float64]
-Block = tuple[np.random.Generator, int]
 
 #: Trials that share a Generator: few, since each is a fit, so that workers end together.
 BLOCK = 32
@@ -103,11 +101,8 @@ class Moments:
         """Return bias, RMSE and its standard error of some of the errors."""
         unit, size = self.run.coordinates.unit[part], len(self.run.coordinates.unit)
         mean, square, fourth = (self.sums[k * size : (k + 1) * size][part] / self.trials for k in range(3))
-        rmse = np.sqrt(square)
-        # Delta method: the variance of the mean square, carried to its root.
-        spread = np.sqrt(np.maximum(fourth - square * square, 0.0) / (self.trials - 1))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return unit * mean, unit * rmse, unit * np.where(rmse > 0.0, 0.5 * spread / rmse, 0.0)
+        rmse, error = root_mean_square(square, fourth, self.trials)
+        return unit * mean, unit * rmse, unit * error
 
     @property
     def clipped(self) -> Array:
@@ -123,23 +118,3 @@ class Moments:
     def evaluations(self) -> float:
         """Sets of readings computed, mean over trials."""
         return float(self.sums[-1] / self.trials)
-
-
-def summed(
-    run: Trials, rng: np.random.Generator, trials: int, workers: int | Callable[..., Iterable[Any]], progress: bool
-) -> Array:
-    """Add the blocks' sums in their order: the same bits whoever computed them."""
-    from tqdm import tqdm
-
-    total = np.zeros(run.size)
-    with mapping(workers) as map_, tqdm(total=trials, unit="trial", disable=not progress) as bar:
-        for batch in in_batches(_blocks(rng, trials)):
-            for (_, count), sums in zip(batch, results(map_, run, batch, total.shape), strict=True):
-                total += sums
-                bar.update(count)
-    return total
-
-
-def _blocks(rng: np.random.Generator, trials: int) -> Iterator[Block]:
-    for start in range(0, trials, BLOCK):
-        yield rng.spawn(1)[0], min(BLOCK, trials - start)

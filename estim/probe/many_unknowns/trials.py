@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.blas import one_blas_thread
-from estim.probe.many_unknowns.fits import Moments, Trials, summed
+from estim.probe.many_unknowns.fits import BLOCK, Moments, Trials
 from estim.probe.many_unknowns.record import ParameterRecovery
 from estim.probe.many_unknowns.set_up import SetUp, set_up
 from estim.probe.status import Status
-from estim.streams import Seed, check_progress, check_workers, generator
+from estim.streams import Seed, check_flag, check_trials, check_workers, generator, summed
 
 Array = npt.NDArray[np.float64]
 
@@ -106,26 +106,16 @@ def recover_parameters(
     >>> bool(found.linear.all() and (abs(found.z_scores) < 4).all())
     True
     """
-    count = _checked_trials(trials)
+    count = check_trials(trials)
     source = generator(rng)
-    check_progress(progress)
+    check_flag(progress, "progress")
     if not callable(workers):
         check_workers(workers)
     with one_blas_thread():
         start = set_up(model, bank, sigma, params=params, jac=jac, bounds=bounds, names=names)
         run = Trials(start.problem, start.coordinates)
-        sums = summed(run, source, count, workers, progress)
+        sums = summed(run, source, count, block=BLOCK, shape=(run.size,), workers=workers, progress=progress)
     return _record(start, Moments(sums, count, run))
-
-
-def _checked_trials(trials: Any) -> int:
-    if isinstance(trials, bool) or not isinstance(trials, int | np.integer):
-        msg = f"trials must be an integer; got {trials!r}"
-        raise TypeError(msg)
-    if not 2 <= trials < 2**63:
-        msg = f"trials must be at least 2, for a standard error, and below 2^63; got {trials!r:.60}"
-        raise ValueError(msg)
-    return int(trials)
 
 
 def _record(start: SetUp, moments: Moments) -> ParameterRecovery:
