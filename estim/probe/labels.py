@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
+from estim.order_of_labels import require_places
 
 
 def by_name(values: Any, names: Sequence[str], argument: str) -> Any:
@@ -44,23 +44,6 @@ def in_order(values: Any, names: Sequence[str], argument: str) -> Any:
         raise ValueError(msg)
     found = {str(name): value for name, value in values.items()}
     return [found[name] for name in names]
-
-
-def require_places(axis: Any, argument: str, others: str) -> None:
-    """Refuse labels that are the places 0, 1, 2, ... in another order, as `sort_values` of pandas leaves them.
-
-    Whether the labels count there or the order is not known: pandas goes by the one, NumPy by the other.
-    """
-    labels = np.asarray(axis)
-    places = np.arange(len(labels))
-    if labels.dtype.kind not in "iu" or (labels == places).all() or (np.sort(labels) != places).any():
-        return
-    first = ", ".join(map(str, labels[:3])) + (", ..." if len(labels) > 3 else "")
-    msg = (
-        f"{argument} must have the order of {others}; got the labels {first}: places in another order. Put it into "
-        "that order with pandas' .sort_index(), or take the labels off with .to_numpy()"
-    )
-    raise ValueError(msg)
 
 
 def is_of(name: str, group: str) -> bool:

@@ -102,6 +102,8 @@ def test_series_that_name_the_same_points_in_another_order_are_refused():
         "mean must have the order of theta": lambda turned: estim.MeanResponse.from_table(y, turned),
     }
     for said, call in calls.items():
-        with pytest.raises(ValueError, match=f"^{said}; place 0 has the label 'c', and 'a' there: put it into"):
+        with pytest.raises(ValueError, match=f"^{said}; place 0 is 'c' there, and 'a' here: put it into"):
             call(sigma[::-1])
+        with pytest.raises(ValueError, match=f"^{said.replace('order', 'labels')}, or none of them; got 'z', which "):
+            call(sigma.rename({"c": "z"}))
         call(sigma)

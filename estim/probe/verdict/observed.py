@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.order_of_labels import labels_of, require_one_order, require_order
 from estim.probe.arguments import numbers
 from estim.probe.directions.noise import norms_of
-from estim.probe.order_of_inputs import labels_of, require_order, require_order_of_pair
 from estim.probe.verdict.planning import Repeats
 from estim.streams import check_flag
 
@@ -86,7 +86,8 @@ def shift_or_pair(found: "Sensitivity", observed: Any) -> tuple[Side, ...]:
     if isinstance(observed, tuple) and len(observed) == 2 and np.ndim(observed[0]) and np.ndim(observed[1]):
         if found.repeats > 1:
             _require_clear(found, observed)
-        require_order_of_pair(*observed, found.readings + len(found.left_out))
+        after = "observed_shift, the readings after,"
+        require_one_order(*observed, ("those before", after), found.readings + len(found.left_out))
         return tuple(_side(found, part) for part in observed)
     side = _side(found, observed)
     if side.repeated:
