@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
 Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 
 NOTE_WIDTH = 100
 MOST_ROWS = 40
@@ -20,7 +21,7 @@ MOST_ROWS = 40
 def summary_of(
     title: str,
     facts: Sequence[tuple[str, str]],
-    columns: Mapping[str, Array],
+    columns: Mapping[str, Array | Counts],
     notes: Sequence[str],
     rows: Sequence[str] | None = None,
 ) -> "Summary":
@@ -48,7 +49,9 @@ def _note(k: int, text: str) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Format a number for a table: four significant digits, zero and infinity as such."""
+    """Format a number for a table: four significant digits, zero and infinity as such; a count, an integer, whole."""
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     return f"{value:.4g}" if 1e-3 <= abs(value) < 1e5 else f"{value:.3e}"

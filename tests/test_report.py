@@ -43,6 +43,10 @@ def test_numbers_have_four_digits(value, text):
     assert number(value) == text
 
 
+def test_counts_are_whole():
+    assert number(np.int64(12480)) == "12,480"
+
+
 def test_names_are_text_in_a_notebook_and_one_line_in_a_table():
     names = ["<script>x</script>", "a\nb", "p & q", "重み"]
     summary = estim.Sensitivity.from_jacobian(np.eye(4), 0.1, names=names).summary()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from estim.probe.arguments import is_one_number
 from estim.probe.matrix_free.shifts import length_along, read_shift
-from estim.probe.verdict.any_change import AnyChange, any_of_size, relative_size
+from estim.probe.verdict.any_change import AnyChange, any_of_size, called, relative_size
 from estim.probe.verdict.margin import Margin
 from estim.probe.verdict.moved import DIRECTIONS
 
@@ -80,17 +80,21 @@ def _of_set(found: "ModelSensitivity", change: AnyChange, rng: np.random.Generat
         return Margin(str(change), size * np.sort(shifts), None, doubt=size * doubt)
     hidden = dimension - len(resolved)
     if hidden:
-        what = f"{hidden:,} of the {dimension:,} directions of {change.group or 'all parameters'}"
+        what = f"{hidden:,} of the {dimension:,} directions of {_whose(change)}"
         beyond = max(0, dimension - found.readings)  # more unknowns than readings: that many are null, whatever J is
         return Margin(
-            str(change), np.zeros(1), None, unseen=(what,), null=beyond > 0, unresolved=hidden > beyond, beyond=beyond
+            str(change), np.zeros(1), None, unseen=(what,), unresolved=hidden > beyond, beyond=beyond
         )  # fmt: skip
     least = float(counted(resolved[-1:], error, unseen)[0])
     if least == 0.0:
-        what = f"the weakest of the {dimension:,} directions of {change.group or 'all parameters'}"
+        what = f"the weakest of the {dimension:,} directions of {_whose(change)}"
         return Margin(str(change), np.zeros(1), None, unseen=(what,), unresolved=True)
     doubt = 0.5 * (float(resolved[-1]) + error - least)
     return Margin(str(change), np.array([size * least]), None, doubt=size * doubt)
+
+
+def _whose(change: AnyChange) -> str:
+    return "all parameters" if change.group is None else called(change.group)
 
 
 def counted(lengths: Array, error: float, unseen: float) -> Array:

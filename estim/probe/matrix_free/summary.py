@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from estim.probe.status import Status
+from estim.probe.verdict.any_change import called
 from estim.report import MOST_ROWS, summary_of
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ def _detectable(result: "ModelSensitivity") -> list[tuple[str, str]]:
         return [(RANDOM[0], "none of any group alone")]
     most = "at most " if result.rest else ""
     first, last = shown[sizes[shown].argmin()], shown[sizes[shown].argmax()]
-    found = [(RANDOM[0], f"from {most}{100.0 * sizes[first]:.3g} % of {result.group_names[first]} (first)")]
+    names = result.group_names
+    found = [(RANDOM[0], f"from {most}{100.0 * sizes[first]:.3g} % of {called(names[first])} (first)")]
     if last != first:
-        found.append((RANDOM[1], f"from {most}{100.0 * sizes[last]:.3g} % of {result.group_names[last]} (last)"))
+        found.append((RANDOM[1], f"from {most}{100.0 * sizes[last]:.3g} % of {called(names[last])} (last)"))
     if never:
         found.append((RANDOM[1], f"none of any size of {never} of the {len(sizes)} groups"))
     return found
@@ -92,7 +94,7 @@ def notes(result: "ModelSensitivity") -> list[str]:
 def model_summary(result: "ModelSensitivity") -> "Summary":
     """Return what is seen at the top, then the groups and the notes."""
     frame = result.by_group().drop(columns="gauge")
-    columns = {name.replace("_", " "): frame[name].to_numpy(dtype=np.float64)[:MOST_ROWS] for name in frame.columns}
+    columns = {name.replace("_", " "): frame[name].to_numpy()[:MOST_ROWS] for name in frame.columns}
     said = notes(result)
     if len(frame) > MOST_ROWS:
         said.append(f"The first {MOST_ROWS} of {len(frame)} groups are shown; by_group() has all.")

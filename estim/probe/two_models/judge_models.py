@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.along import absolute, compared, whitened
-from estim.probe.arguments import real_number
 from estim.probe.model.kinds import is_torch_module, require_left_out
 from estim.probe.model.same_batches import same_batches
 from estim.probe.order_of_inputs import require_order_of_bank
@@ -21,6 +20,7 @@ from estim.probe.verdict.change import change_powers
 from estim.probe.verdict.judge import Projected, check_power, decide
 from estim.probe.verdict.margin import Margin
 from estim.probe.verdict.planning import Repeats
+from estim.real_numbers import real_number
 from estim.streams import Seed, generator
 
 Array = npt.NDArray[np.float64]
@@ -158,6 +158,7 @@ def _judged(pair: Pair, smallest: Any, repeats: Repeats, rng: np.random.Generato
             "No reading was given: the verdict is on the one that the change gives on average.",
             *size_notes(smallest),
         ),
+        average=True,
     )  # fmt: skip
     linear = {field.name: getattr(line, field.name) for field in fields(line)}
     fractions, differences, up_to = _scan(

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from estim.probe.arguments import real_number
+from estim.real_numbers import real_number
 from estim.streams import check_flag
 
 
@@ -73,7 +73,12 @@ class AnyChange:
         """Say it in words."""
         size = f"{100.0 * self.size:.4g} % change" if self.relative else f"change of size {self.size:.4g}"
         kind = "any" if self.case == "worst" else "a random"
-        return f"{kind} {size} of {self.group or 'the parameters'}"
+        return f"{kind} {size} of {'the parameters' if self.group is None else called(self.group)}"
+
+
+def called(group: str) -> str:
+    """Return a group's name as it stands in a sentence: torch numbers the layers of a Sequential."""
+    return f"group {group}" if group[:1].isdigit() else group
 
 
 def any_of_size(smallest_change: Any) -> AnyChange:

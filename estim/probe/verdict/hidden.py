@@ -66,8 +66,11 @@ def free_of_gauge(gauge: Array, members: npt.NDArray[np.bool_], weights: Array) 
 
 
 def phrases(found: "Sensitivity", rows: Array) -> tuple[str, ...]:
-    """Return rows, in the parameters' units, in words; of many the first six."""
+    """Return rows, in the parameters' units, in words: the first six, or two where parameters are too many to read."""
     from estim.probe.words import combinations
+    from estim.report import MOST_ROWS
 
     usable = np.isfinite(found.column_norms) & (found.column_norms > 0.0)
-    return combinations(rows, found.names, np.where(usable, found.column_norms, 1.0), most=6)
+    return combinations(
+        rows, found.names, np.where(usable, found.column_norms, 1.0), most=6 if rows.shape[1] <= MOST_ROWS else 2
+    )

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.blas import one_blas_thread
-from estim.probe.arguments import probability
 from estim.probe.verdict.any_change import size_notes
 from estim.probe.verdict.change import change_p_value, change_powers, critical_value
 from estim.probe.verdict.margin import Margin, margin_of
 from estim.probe.verdict.observed import Observation, noise_factor, noiseless_movement, observe, rounding_note, whiten
 from estim.probe.verdict.planning import Repeats, Situation
 from estim.probe.verdict.record import Outcome, Verdict
-from estim.probe.verdict.words import Said, prescribe, reason_for
+from estim.probe.verdict.words import Said, prescribe, reason_for, stillness_note
+from estim.real_numbers import probability
 from estim.streams import Seed, generator
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def decide(
     confidence_level: float,
     power: float,
     notes: tuple[str, ...] = (),
+    average: bool = False,
 ) -> Verdict:
     """Decide, from numbers alone.
 
@@ -147,6 +148,8 @@ def decide(
         As for `Sensitivity.judge`.
     notes : tuple of str
         To be handed on.
+    average : bool
+        Whether no reading was given, and `observed` is the average one of a known change.
 
     Returns
     -------
@@ -166,7 +169,7 @@ def decide(
         p_value=change_p_value(observed.statistic, observed.degrees, nu),
         residual_p_value=change_p_value(observed.residual, observed.residual_degrees, nu),
         equivalence_p_value=situation.test.p_value(observed.statistic), sides=repeats.sides,
-        correlation=repeats.correlation, most=situation.most(), **_needed(situation, repeats),
+        correlation=repeats.correlation, most=situation.most(), average=average, **_needed(situation, repeats),
     )  # fmt: skip
     outcome = _outcome(said)
     return Verdict(
@@ -201,7 +204,12 @@ def decide(
         worst_change=margin.change,
         unseen=margin.unseen,
         needs_inputs=outcome is Outcome.BLIND and (margin.null or margin.beyond > 0),
-        notes=(*notes, *((_RESIDUAL_NOTE,) if observed.residual_degrees else ())),
+        notes=(
+            *(() if average else stillness_note(observed)),
+            *notes,
+            *((_RESIDUAL_NOTE,) if observed.residual_degrees else ()),
+        ),
+        average=average,
     )
 
 

@@ -46,7 +46,7 @@ class Margin:
     null: bool = False
     """Whether some of that is proven to be null."""
     unresolved: bool = False
-    """Whether some of that is unresolved."""
+    """Whether some of that, beside what is `beyond`, is unresolved."""
     beyond: int = 0
     """How many unresolved combinations, at least, so few readings cannot show, whatever the digits."""
     gauge: bool = False
@@ -89,7 +89,7 @@ def margin_of(found: "Sensitivity", smallest: Any, rng: np.random.Generator) -> 
             msg = "smallest_change must be given, here or to estim.sensitivity: without it no silence can be believed"
             raise ValueError(msg)
         if found.smallest_change.size > 1:
-            text = "any change of the record's smallest sizes, a parameter each"
+            text = "any change of the record's smallest sizes (half-axes of an ellipsoid)"
             return _of_set(found, text, 1.0, 1.0 / found.smallest_change, None)
         smallest = float(found.smallest_change[0])
     if is_one_number(smallest):
@@ -234,7 +234,7 @@ def _of_set(
         hardest = unseen[0] / float(np.linalg.norm(_measured(norm, unseen[0])))
         beyond = int(max(0, where.dimension - found.readings - null))
         return Margin(
-            words, np.zeros(1), size * hardest, phrases(found, unseen), null > 0, len(unseen) > null, beyond
+            words, np.zeros(1), size * hardest, phrases(found, unseen), null > 0, len(unseen) > null + beyond, beyond
         )  # fmt: skip
     matrix, known = moved_by(found, where)
     basis = without_known(found, where, known) if len(known) else None

@@ -27,7 +27,10 @@ _COLOR = {"changed": VERMILION, "equivalent": GREEN, "blind": BLACK}
 
 def plot_verdict(result: "Verdict", *, figure: "Figure | SubFigure | None" = None) -> "Figure":
     """Draw the observed shift among its distributions, and the power against multiples of the smallest change."""
-    drawn = figure_for(figure, figsize=(7.0, 6.0))
+    drawn = figure_for(figure, figsize=(7.0, 4.0 if result.own_rule else 6.0))
+    if result.own_rule:
+        _draw_rule(drawn.subplots(), result)
+        return drawn
     above, below = drawn.subplots(2, 1, height_ratios=[1.25, 1.0])
     _draw_distributions(above, result)
     _draw_power(below, result)
@@ -38,7 +41,7 @@ def plot_verdict(result: "Verdict", *, figure: "Figure | SubFigure | None" = Non
 
 def _draw_distributions(axes: Any, result: "Verdict") -> None:
     """Draw lengths of the shift, not their squares: the densities are then alike in width."""
-    axes.set_title(f"{result.outcome.name}: {_wrapped(result.change)}", loc="left", fontsize=11.0, parse_math=False)
+    _title(axes, result)
     why = _not_drawn(result)
     if why:
         axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color=GREY)
@@ -59,11 +62,33 @@ def _draw_distributions(axes: Any, result: "Verdict") -> None:
         enough = result.power >= result.wanted_power
         label = "equivalent below" if enough else "equivalent below, had it the power"
         axes.axvline(math.sqrt(result.equivalence_limit), color=GREEN, lw=1.0, ls=":", label=label)
-    axes.axvline(observed, color=_COLOR[result.outcome], lw=2.0, label=f"observed, {p_of(result.p_value)}")
+    what = "on average" if result.average else "observed"
+    axes.axvline(observed, color=_COLOR[result.outcome], lw=2.0, label=f"{what}, {p_of(result.p_value)}")
     unit = "sd of the noise" if math.isinf(result.noise_degrees) else "estimated sd of the noise"
     axes.set(xlabel=f"length of the shift along the resolved directions, {unit}", ylabel="density")
     axes.set(xlim=(0.0, high), ylim=(0.0, None))
     axes.legend(frameon=False, fontsize=8.0)
+
+
+def _title(axes: Any, result: "Verdict") -> None:
+    axes.set_title(f"{result.outcome.name}: {_wrapped(result.change)}", loc="left", fontsize=11.0, parse_math=False)
+
+
+def _draw_rule(axes: Any, result: "Verdict") -> None:
+    """Draw all that is known of a user's own rule: how often it alarms without and with the smallest change."""
+    _title(axes, result)
+    for place, rate, error, color, name in (
+        (0, result.false_alarm_rate, result.false_alarm_se, BLUE, "false alarms"),
+        (1, result.power, result.power_se, ORANGE, "power"),
+    ):
+        label = f"{name}: {rate:.3g}" + (f" (±2 s.e.: {2.0 * error:.1g})" if error else "")
+        axes.errorbar([place], [rate], yerr=[2.0 * error], fmt="o", ms=6.0, capsize=3.0, color=color, label=label)
+    label = f"power wanted: {result.wanted_power:g}"
+    axes.axhline(result.wanted_power, color=GREY, lw=0.8, ls="--", label=label)
+    axes.set_xticks([0, 1], ["nothing changed", "the smallest change of interest"])
+    axes.set(xlim=(-0.5, 1.5), ylim=(-0.03, 1.03), ylabel="probability of an alarm")
+    axes.legend(frameon=False, fontsize=8.0, loc="center")
+    plain(axes)
 
 
 def _not_drawn(result: "Verdict") -> str:
@@ -71,8 +96,7 @@ def _not_drawn(result: "Verdict") -> str:
     if np.isinf(result.shifts).all():
         return "a reading without noise sees the smallest change for certain"
     if result.degrees == 0:
-        own = math.isfinite(result.critical_value)
-        return "a user's own rule: its rates are in the summary" if own else "nothing is resolved"
+        return "nothing is resolved"
     if max(float(result.shifts.max()), math.sqrt(result.statistic)) > _FARTHEST:
         return "the shift, or that of the smallest change, is far beyond the noise"
     return ""

@@ -1,6 +1,5 @@
 """The record of a verdict: changed, equivalent, or blind, why, and what to do."""
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -84,7 +83,8 @@ class Verdict(Record):
     shifts: Array
     """(members,) the shift that the smallest change makes; ascending, and only one unless directions are random."""
     power: float
-    """Probability that the change test would have detected the smallest change; of random ones, the mean."""
+    """Probability that the change test, at its own `level`, would have detected the smallest change; of random ones,
+    the mean. So it may lie below the false-alarm rate, which two tests share."""
     power_se: float
     """Monte Carlo standard error of that; 0 where it is exact."""
     equivalence_p_value: float
@@ -109,6 +109,8 @@ class Verdict(Record):
     """Whether only other inputs can help."""
     notes: tuple[str, ...]
     """What a reader must know before believing a number."""
+    average: bool = False
+    """Whether no reading was given, and the verdict is on the average one of a known change."""
 
     def __post_init__(self) -> None:
         """Make an enumeration member of the word that JSON holds."""
@@ -118,6 +120,11 @@ class Verdict(Record):
     def __str__(self) -> str:
         """Say the verdict, its reason and what to do."""
         return f"{self.outcome.name}. {self.reason} {self.prescription}"
+
+    @property
+    def own_rule(self) -> bool:
+        """Whether it was decided by a statistic and a threshold of the user's own."""
+        return self.test not in ("chi-square", "F")
 
     @property
     def smallest_shift(self) -> float:
@@ -153,7 +160,7 @@ class Verdict(Record):
         if not (factors >= 0.0).all():
             msg = f"factor must be at least 0; got {factors[~(factors >= 0.0)].flat[0]}"
             raise ValueError(msg)
-        if self.degrees == 0 and math.isfinite(self.critical_value):
+        if self.own_rule:
             return np.full(factors.shape, np.nan)
         means = [
             change_powers(size * self.shifts, self.degrees, self.level, self.noise_degrees).mean()

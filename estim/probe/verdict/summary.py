@@ -1,6 +1,6 @@
 """A verdict as a table, in the look of statsmodels."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,18 +12,38 @@ if TYPE_CHECKING:
     from estim.probe.verdict.record import Verdict
 
 
+_ROWS = ("shift parameters can make", "shift they cannot make")
+
+
 def verdict_summary(result: "Verdict") -> "Summary":
     """Return what was decided and its numbers, the tests, then the reason and the prescription in full."""
-    rows = ["as the parameters can", "as they cannot"][: 1 + (result.residual_degrees > 0)]
-    columns = {
-        result.test: [result.statistic, result.residual_statistic],
-        "degrees": [float(result.degrees), float(result.residual_degrees)],
-        "p-value": [result.p_value, result.residual_p_value],
-        "level": [result.level, result.level],
-    }
-    shown = {name: np.array(values[: len(rows)]) for name, values in columns.items()}
     notes = [result.reason, result.prescription, *result.notes]
-    return summary_of(f"Verdict: {result.outcome.name}", facts_of(result), shown, notes, rows)
+    return summary_of(f"Verdict: {result.outcome.name}", facts_of(result), _tests(result), notes, _rows(result))
+
+
+def _rows(result: "Verdict") -> tuple[str, ...]:
+    return ("your rule",) if result.own_rule else _ROWS[: 1 + (result.residual_degrees > 0)]
+
+
+def _tests(result: "Verdict") -> dict[str, Any]:
+    """Return the columns of the table: of the change test and that of the residual, or of the user's own rule."""
+    if result.own_rule:  # it has no degrees of freedom
+        return {
+            result.test: np.array([result.statistic]),
+            "p-value": np.array([result.p_value]),
+            "level": np.array([result.level]),
+        }
+    degrees = np.array([result.degrees, result.residual_degrees])
+    statistics = np.array([result.statistic, result.residual_statistic])
+    if result.test == "F":
+        statistics = statistics / np.maximum(degrees, 1)
+    columns = {
+        result.test: statistics,
+        "degrees": degrees,
+        "p-value": np.array([result.p_value, result.residual_p_value]),
+        "level": np.full(2, result.level),
+    }
+    return {name: values[: len(_rows(result))] for name, values in columns.items()}
 
 
 def facts_of(result: "Verdict") -> list[tuple[str, str]]:

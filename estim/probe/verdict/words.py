@@ -31,6 +31,12 @@ class Said:
     most: float
     repeats_needed: int | None
     sigma_factor: float
+    average: bool = False
+    """Whether no reading was given, and this is the average one of a known change."""
+
+
+# So small a shift is met once in so many readings of a model that did not change.
+_ONCE_IN = 10_000
 
 
 def p_of(value: float) -> str:
@@ -44,11 +50,16 @@ def reason_for(outcome: Outcome, said: Said) -> str:
         return " ".join(_moved(said))
     if outcome is Outcome.EQUIVALENT:
         return (
-            f"No change was detected ({p_of(said.p_value)}); {said.margin.words} is rejected "
+            f"{_silence(said)}; {said.margin.words} is rejected "
             f"(equivalence {p_of(said.equivalence_p_value)}), and would have been detected with probability "
             f"{said.power:.3g}."
         )
     return _blind(said)
+
+
+def _silence(said: Said) -> str:
+    what = "The average reading shows no change" if said.average else "No change was detected"
+    return f"{what} ({p_of(said.p_value)})"
 
 
 def _moved(said: Said) -> list[str]:
@@ -57,13 +68,15 @@ def _moved(said: Said) -> list[str]:
         parts.append("A reading without noise moved: that is certain.")
     if seen.degrees and said.p_value <= said.level:
         figure = _figure(seen.statistic, seen.degrees, seen.noise_degrees)
-        parts.append(f"The readings moved as parameters can move them: {figure}, {p_of(said.p_value)}.")
+        moved = "On average the readings move" if said.average else "The readings moved"
+        parts.append(f"{moved} as parameters can move them: {figure}, {p_of(said.p_value)}.")
         if said.equivalence_p_value <= said.alarm:
             parts.append(f"The shift is nevertheless smaller than that of {said.margin.words}.")
     if seen.residual_degrees and said.residual_p_value <= said.level:
         figure = _figure(seen.residual, seen.residual_degrees, seen.noise_degrees)
+        moved = "On average the readings move" if said.average else "The readings moved"
         parts.append(
-            f"The readings moved in a way that no small change of the parameters can: {figure}, "
+            f"{moved} in a way that no small change of the parameters can: {figure}, "
             f"{p_of(said.residual_p_value)}. The change is outside the model, or too large for its linearisation, "
             "or the noise is larger than stated."
         )
@@ -86,13 +99,12 @@ def _blind(said: Said) -> str:
         what = f"{_capital(margin.words)} can hide where these readings see nothing: {'; '.join(margin.unseen)}."
         kinds = ["proven to have no effect on this bank (null)"] * margin.null
         kinds += ["hidden by the error of the Jacobian (unresolved)"] * margin.unresolved
-        few = f" So few readings cannot show at least {margin.beyond} of these, whatever the digits." * (
-            margin.beyond > 0
-        )
-        return f"{what} That is {' or '.join(kinds)}.{few}"
+        why = f" That is {' or '.join(kinds)}." if kinds else ""
+        few = f" So few readings cannot show at least {margin.beyond:,} of these, whatever the digits."
+        return what + why + few * (margin.beyond > 0)
     if said.power < said.wanted:
         return (
-            f"No change was detected ({p_of(said.p_value)}), but {margin.words} would have been detected with "
+            f"{_silence(said)}, but {margin.words} would have been detected with "
             f"probability {said.power:.3g} only, below {said.wanted:g}{_along(margin)}: the silence proves nothing."
         )
     return (
@@ -117,6 +129,22 @@ def prescribe(outcome: Outcome, said: Said) -> str:
     if outcome is Outcome.EQUIVALENT:
         return "The silence may be believed."
     return _for_the_blind(said)
+
+
+def stillness_note(seen: "Projected") -> tuple[str, ...]:
+    """Say that the readings moved less than their noise alone makes them, where that is next to impossible."""
+    from scipy import stats
+
+    degrees = seen.degrees + seen.residual_degrees
+    if seen.certain or not degrees:
+        return ()
+    square = (seen.statistic + seen.residual) / degrees
+    if stats.f.cdf(square, degrees, min(seen.noise_degrees, 1e12)) * _ONCE_IN >= 1.0:
+        return ()
+    return (
+        f"The readings moved less than their noise alone makes them, but for one time in {_ONCE_IN:,}: is sigma too "
+        "large, or are the readings rounded? Power and equivalence are those of the noise given.",
+    )
 
 
 def _for_the_blind(said: Said) -> str:

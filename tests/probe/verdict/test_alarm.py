@@ -59,6 +59,8 @@ class TestLinearRule:
         assert blind.outcome is Outcome.BLIND
         assert "Lower the threshold" in blind.prescription
         assert "statistic > threshold" in str(blind.summary())
+        assert "your rule" in str(blind.summary())
+        assert "degrees" not in str(blind.summary())
         assert np.isnan(blind.power_at([0.5, 1.0])).all()
         # Power enough, but a statistic that this change could well give.
         size = 1.55 / np.linalg.norm(DESIGN[:, 0])

@@ -33,7 +33,15 @@ def found():
 def test_every_kind_of_verdict_is_drawn(found, options, tmp_path):
     figure = found.judge(np.full(12, 0.1), **options).plot()
     figure.savefig(tmp_path / "verdict.png")
-    assert len(figure.axes) == 2
+    assert len(figure.axes) == 1 + ("threshold" not in options)
+
+
+def test_a_rule_of_the_users_is_drawn_as_its_two_rates(found):
+    change = {"smallest_change": [1.0, 0.0, 0.0, 0.0]}
+    verdict = found.judge(np.full(12, 0.1), **change, statistic=np.ones(12), threshold=3.0)
+    (axes,) = verdict.plot().axes
+    rates = [float(container.lines[0].get_ydata()[0]) for container in axes.containers]
+    assert rates == [verdict.false_alarm_rate, verdict.power]
 
 
 def test_names_are_drawn_as_they_are(tmp_path):

@@ -401,6 +401,26 @@ class TestRecord:
         assert "Verdict: BLIND" in text
         assert str(verdict.repeats_needed) in text
 
+    def test_the_table_of_estimated_noise_holds_f_and_not_its_multiple(self, linear):
+        rng = np.random.default_rng(2)
+        pair = tuple(rng.standard_normal((5, 12)) for _ in range(2))
+        verdict = linear.judge(pair, smallest_change=1.0, baseline="noisy", absolute_sigma=False)
+        (row,) = (line for line in str(verdict.summary()).splitlines() if line.startswith("shift parameters can make"))
+        shown, degrees, p_value, _ = (float(cell) for cell in row.split()[-4:])
+        assert degrees == verdict.degrees > 1
+        assert shown == pytest.approx(verdict.statistic / verdict.degrees, rel=1e-3)
+        assert p_value == pytest.approx(stats.f.sf(shown, degrees, verdict.noise_degrees), rel=1e-2)
+
+    def test_a_shift_smaller_than_noise_makes_it_is_noted(self, linear):
+        still = linear.judge(np.zeros(12), smallest_change=1.0)
+        assert "less than their noise alone makes them" in still.notes[0]
+        drawn = 0.5 * np.random.default_rng(0).standard_normal((200, 12))
+        assert not any("noise alone" in str(linear.judge(shift, smallest_change=1.0).notes) for shift in drawn)
+        # Once in 10,000, and not far below: the total is chi-square of all readings.
+        for share, noted in ((0.9e-4, True), (1.1e-4, False)):
+            shift = 0.5 * np.sqrt(stats.chi2.ppf(share, 12) / 12) * np.ones(12)
+            assert ("noise alone" in str(linear.judge(shift, smallest_change=1.0).notes)) is noted
+
     def test_power_at_one_is_the_power(self, linear):
         verdict = linear.judge(np.zeros(12), smallest_change=1.0)
         assert verdict.power_at(1.0) == pytest.approx(verdict.power, rel=1e-12)
