@@ -127,7 +127,7 @@ def _check(records: list[Any]) -> None:
             msg = f"records must be by Monte Carlo: the others have no draws to put together; got entry {k} without"
             raise ValueError(msg)
     drawn = {*_MEANS, *_ROOTS, *_ROOTS.values(), *_OTHERS}
-    for name in (name for name in records[0]._fields() if name not in drawn):
+    for name in (name for name in records[0]._declared() if name not in drawn):
         for k, record in enumerate(records):
             one, other = getattr(records[0], name), getattr(record, name)
             if not _alike(one, other, 0.0 if name in _GIVEN else _DIGITS):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import coefficients, real_number
+from estim.probe.arguments import coefficients
 from estim.probe.derivatives.differentiate import scales_of
 from estim.probe.derivatives.rounding import EPS, rounding_noise
 from estim.probe.directions.noise import Whitening, whitening
@@ -17,6 +17,7 @@ from estim.probe.model.probe import probe
 from estim.probe.model.probed import Probed
 from estim.probe.model.same_batches import same_batches
 from estim.probe.order_of_inputs import require_order_of_bank
+from estim.real_numbers import real_number
 from estim.record import Record
 from estim.recovery.response import MeanResponse
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from estim.masks import unmasked
 from estim.probe.labels import by_name
+from estim.real_numbers import real_number, reals, shown
 
 Array = NDArray[np.float64]
 
@@ -18,30 +19,9 @@ _INPUTS = 100
 LIST_OF_FUNCTION = ": [function(name) for name in names] is a list"
 
 
-def real_number(value: Any, argument: str) -> float:
-    """Return a float, or raise a TypeError; neither text nor True is a number."""
-    if isinstance(value, bool | np.bool_):
-        msg = f"{argument} must be a real number; got {value!r}"
-        raise TypeError(msg)
-    array = reals(value, argument, f"must be a real number; got {_shown(value)}")
-    if array.ndim:
-        msg = f"{argument} must be one real number; got {_shown(value)}"
-        raise TypeError(msg)
-    return float(array)
-
-
 def is_one_number(value: Any) -> bool:
     """Tell a number of any kind from a vector, a mapping and the like."""
     return isinstance(value, Number) or (hasattr(value, "ndim") and value.ndim == 0)
-
-
-def probability(value: Any, argument: str) -> float:
-    """Return a probability strictly between 0 and 1 as a float, whatever kind of number it was, or raise."""
-    number = real_number(value, argument)
-    if not 0.0 < number < 1.0:
-        msg = f"{argument} must lie between 0 and 1; got {value!r}"
-        raise ValueError(msg)
-    return number
 
 
 def numbers(values: Any, argument: str) -> NDArray[Any]:
@@ -49,7 +29,7 @@ def numbers(values: Any, argument: str) -> NDArray[Any]:
     try:
         array = np.asarray(unmasked(values))
     except ValueError as error:
-        msg = f"{argument} must be numbers; got rows of different lengths: {_shown(values)}"
+        msg = f"{argument} must be numbers; got rows of different lengths: {shown(values)}"
         raise TypeError(msg) from error
     if array.dtype == object:
         return reals(values, argument)
@@ -57,23 +37,6 @@ def numbers(values: Any, argument: str) -> NDArray[Any]:
         msg = f"{argument} must be numbers; got dtype {array.dtype}"
         raise TypeError(msg)
     return array
-
-
-def reals(values: Any, argument: str, rule: str | None = None) -> Array:
-    """Return real numbers of any shape as a fresh float64 array, or raise a TypeError."""
-    values = unmasked(values)
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":  # to show a large one for naught takes time
-        return np.array(values, dtype=np.float64)
-    msg = f"{argument} {rule or f'must be real numbers; got {_shown(values)}'}"
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind in "biuf":
-            return np.array(array, dtype=np.float64)
-        if array.dtype.kind != "O" or any(isinstance(entry, str | bytes) for entry in array.flat):
-            raise TypeError(msg)
-        return np.array([float(entry) for entry in array.flat], dtype=np.float64).reshape(array.shape)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # ragged, None, complex, or beyond the floats
-        raise TypeError(msg) from error
 
 
 def coefficients(values: Any, names: tuple[str, ...], argument: str) -> Array:
@@ -105,7 +68,7 @@ def coefficients(values: Any, names: tuple[str, ...], argument: str) -> Array:
 def words(given: Any, count: int, argument: str) -> tuple[str, ...]:
     """Return one name for each parameter, in their order."""
     ordered = isinstance(given, Sequence | np.ndarray) or hasattr(given, "to_numpy")  # a pandas Index has an order, too
-    msg = f"{argument} must be a list of one word for each of the {count} parameters; got {_shown(given)}"
+    msg = f"{argument} must be a list of one word for each of the {count} parameters; got {shown(given)}"
     if isinstance(given, str | bytes) or not ordered:
         raise TypeError(msg + (LIST_OF_FUNCTION if callable(given) else ""))
     if len(given) != count:
@@ -128,7 +91,7 @@ def numbers_of_inputs(inputs: Any, readings: int) -> NDArray[np.int64]:
     try:
         array = np.asarray(unmasked(inputs))
     except ValueError as error:
-        msg = f"inputs must be whole numbers, one for each of the {readings} readings; got {_shown(inputs)}"
+        msg = f"inputs must be whole numbers, one for each of the {readings} readings; got {shown(inputs)}"
         raise ValueError(msg) from error
     if array.shape != (readings,) or array.dtype.kind not in "iu":
         msg = (
@@ -146,8 +109,3 @@ def numbers_of_inputs(inputs: Any, readings: int) -> NDArray[np.int64]:
         )
         raise ValueError(msg)
     return array.astype(np.int64)
-
-
-def _shown(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."

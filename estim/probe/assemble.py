@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import is_one_number, real_number, reals
+from estim.probe.arguments import is_one_number
 from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.condensed import Condensed, condense
 from estim.probe.directions.factored import joined
@@ -25,6 +25,7 @@ from estim.probe.order_of_inputs import require_order_of_bank
 from estim.probe.record import Sensitivity
 from estim.probe.status import Status
 from estim.probe.words import blind_notes, combinations, noise_phrase
+from estim.real_numbers import real_number, reals
 
 if TYPE_CHECKING:
     from estim.probe.model.probed import Probed

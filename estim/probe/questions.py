@@ -6,8 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import coefficients, probability, real_number
+from estim.probe.arguments import coefficients
 from estim.probe.status import Status
+from estim.real_numbers import probability, real_number
 
 Array = npt.NDArray[np.float64]
 

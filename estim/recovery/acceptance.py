@@ -28,7 +28,7 @@ from scipy.special import ndtr, ndtri
 
 Array = npt.NDArray[np.float64]
 
-#: Distances are cut here, so that products with a distance of 1e-300 stay finite.
+#: Where distances are to be cut, one without an end too: their products stay finite.
 FARTHEST = 1e300
 
 
@@ -114,7 +114,7 @@ def feldman_cousins_limit(below: Array, above: Array, width: Array, tails: float
         How far the reading lies above the lower end and below the upper end of the domain; negative outside.
         Exchanged, they give the highest mean instead, measured from the opposite ends.
     width : ndarray, shape (readings,)
-        ``below + above``, which may be lost in the sum; infinite without an upper end.
+        ``below + above``, which may be lost in the sum. All three at most FARTHEST, which stands for no end.
     tails : float
         One minus the confidence level.
 
@@ -127,7 +127,6 @@ def feldman_cousins_limit(below: Array, above: Array, width: Array, tails: float
     The unknown is the mean's distance from the nearer end. Feldman and Cousins' interval lies inside that of the
     likelihood ratio, whose limit is one end of the bracket; the best mean is the other.
     """
-    below, above, width = (np.clip(d, -FARTHEST, FARTHEST) for d in (below, above, width))
     quantile = two_sided(tails)
     at_end = below <= one_sided(tails)
     inside = ~at_end & (below >= 2.0 * quantile) & (above >= 0.0)
@@ -161,7 +160,6 @@ def _seek(below: Array, above: Array, width: Array, tails: float) -> tuple[Array
 
 def likelihood_ratio_limit(below: Array, above: Array, width: Array, tails: float) -> Limit:
     """Return the lowest mean with q at most the chi-square quantile; arguments as for `feldman_cousins_limit`."""
-    below, above, width = (np.clip(d, -FARTHEST, FARTHEST) for d in (below, above, width))
     quantile = two_sided(tails)
     from_start, from_stop = _likelihood_ratio_lowest(below, above, width, quantile)
     low = from_start <= 0.5 * width

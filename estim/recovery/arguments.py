@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
 from functools import wraps
-from numbers import Rational
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from estim.masks import unmasked
+from estim.order_of_labels import require_one_order
+from estim.real_numbers import real_number, reals
 
 Array = npt.NDArray[np.float64]
 P = ParamSpec("P")
@@ -32,20 +31,6 @@ def of_one_function(make: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def real_number(value: float, argument: str) -> float:
-    """Return a float, or raise an error naming the argument; neither text nor True is a number."""
-    msg = f"{argument} must be a real number; got {value!r:.60}"
-    if isinstance(value, str | bytes | bool | np.bool_):
-        raise TypeError(msg)
-    try:
-        return float(unmasked(value))
-    except OverflowError as error:
-        msg = f"{argument} must lie within float64, which ends at 1.8e308; got {value!r:.60}"
-        raise ValueError(msg) from error
-    except (TypeError, ValueError) as error:
-        raise TypeError(msg) from error
-
-
 def finite_number(value: float, argument: str) -> float:
     """Return a finite float, or raise."""
     number = real_number(value, argument)
@@ -55,25 +40,22 @@ def finite_number(value: float, argument: str) -> float:
     return number
 
 
-def as_array(values: Any, argument: str) -> npt.NDArray[Any]:
-    """Return an array of what was given, of floats where it holds fractions or decimals; its kind is not checked."""
-    try:
-        array = np.asarray(unmasked(values))
-    except ValueError as error:
-        msg = f"{argument} must be real numbers; got rows of different lengths: {values!r:.60}"
-        raise TypeError(msg) from error
-    if array.dtype != object or not all(isinstance(entry, Rational | Decimal | float) for entry in array.flat):
-        return array
-    return np.array([real_number(entry, argument) for entry in array.flat]).reshape(array.shape)
-
-
-def reals(values: npt.ArrayLike, argument: str) -> Array:
-    """Return real numbers of any shape as a fresh float64 array, or raise a TypeError."""
-    array = as_array(values, argument)
-    if array.dtype.kind not in "biuf":
-        msg = f"{argument} must be real numbers; got dtype {array.dtype}"
-        raise TypeError(msg)
-    return array.astype(np.float64)
+def check_sigma(sigma: npt.ArrayLike) -> Array:
+    """Return noise levels as a fresh 1-D float64 array, or raise."""
+    levels = reals(sigma, "sigma", flags=False)
+    if levels.ndim > 1 or levels.size == 0:
+        msg = f"sigma must be a number or a non-empty 1-D array; got shape {levels.shape}"
+        raise ValueError(msg)
+    levels = np.atleast_1d(levels)
+    bad = ~((levels > 0.0) & np.isfinite(levels))
+    if bad.any():
+        msg = f"sigma must be positive and finite; got {levels[bad][0]} at entry {int(np.argmax(bad))}"
+        raise ValueError(msg)
+    extreme = (levels < 1e-290) | (levels > 1e290)
+    if extreme.any():
+        msg = f"sigma must lie between 1e-290 and 1e290 (choose other units); got {levels[extreme][0]}"
+        raise ValueError(msg)
+    return levels
 
 
 def check_span(span: float, argument: str, *, also: str = "") -> None:
@@ -81,21 +63,6 @@ def check_span(span: float, argument: str, *, also: str = "") -> None:
     if not 1e-290 < span < 1e300:
         msg = f"{argument} must lie between 1e-290 and 1e300{also}; got {span:g}: choose other units"
         raise ValueError(msg)
-
-
-def require_one_order(one: Any, other: Any, arguments: tuple[str, str]) -> None:
-    """Refuse two Series of pandas with the same labels in another order: it goes by labels, NumPy by places."""
-    if not (hasattr(one, "iloc") and hasattr(other, "iloc")):
-        return
-    first, second = list(one.index), list(other.index)
-    if len(first) != len(second) or first == second or set(first) != set(second):
-        return
-    k = next(k for k, (label, turned) in enumerate(zip(first, second, strict=True)) if label != turned)
-    msg = (
-        f"{arguments[1]} must have the order of {arguments[0]}; place {k} has the label {second[k]!r}, and "
-        f"{first[k]!r} there: put it into that order with pandas' .loc, or take the labels off with .to_numpy()"
-    )
-    raise ValueError(msg)
 
 
 def checked_table(theta: npt.ArrayLike, mean: npt.ArrayLike) -> tuple[Array, Array]:

@@ -1,12 +1,12 @@
 """The picture of some intervals: each beside its reading, and how often such intervals hold the parameter."""
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from estim.plotting import BLUE, VERMILION, draw_coverage, figure_for, plain, shorten
-from estim.recovery.intervals import Method, coverage_of_rise
+from estim.recovery.interval_of_rise import METHODS, coverage_of_rise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -59,7 +59,7 @@ def _ends(rise: Array) -> list[slice]:
 def _draw_end(axes: Any, result: "ConfidenceInterval", end: slice, sigma: float) -> None:
     covered = {
         method: coverage_of_rise(result.rise[end], result.span, sigma, result.confidence_level, method)
-        for method in get_args(Method)
+        for method in METHODS
     }
     theta = result.theta[end]
     draw_coverage(axes, theta, covered, confidence_level=result.confidence_level, parameter="theta")

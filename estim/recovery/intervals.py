@@ -8,40 +8,24 @@ notation: ``rise`` is the excess times the sign that makes it nonnegative.
 """
 
 import math
-from collections.abc import Callable
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from estim.recovery.acceptance import (
-    FARTHEST,
-    Limit,
-    Origin,
-    acceptance,
-    central_limit,
-    feldman_cousins_limit,
-    likelihood_ratio_limit,
-    reach,
-    two_sided,
-)
-from estim.recovery.arguments import as_array, reals, require_one_order
+from estim.order_of_labels import require_one_order
+from estim.real_numbers import probability, reals
+from estim.recovery.acceptance import two_sided
+from estim.recovery.arguments import check_sigma
+from estim.recovery.interval_of_rise import METHODS, Method, coverage_of_rise, interval_of_rise
 from estim.recovery.interval_record import ConfidenceInterval
-from estim.recovery.recovery import check_sigma, rounding_notes
-from estim.recovery.response import MeanResponse
+from estim.recovery.notes import rounding_notes
+from estim.recovery.response import MeanResponse, check_response
 
 Array = npt.NDArray[np.float64]
-Method = Literal["feldman-cousins", "central", "likelihood-ratio"]
 
 # Coverage is drawn this many standard deviations from either end of the range; beyond, an end is not felt.
 _SHOWN, _POINTS = 6.0, 61
-
-_LIMITS: dict[str, Callable[[Array, Array, Array, float], Limit]] = {
-    "feldman-cousins": feldman_cousins_limit,
-    "central": central_limit,
-    "likelihood-ratio": likelihood_ratio_limit,
-}
 
 
 def confidence_interval(
@@ -127,14 +111,15 @@ def confidence_interval(
     readings, levels = _broadcast(reals(y, "y"), sigma, "y")
     sign = 1.0 if response.increasing else -1.0
     rise = (sign * (readings - response.baseline)).ravel()
-    low, high = _rise_limits(response, rise, levels.ravel(), confidence_level, method)
-    empty = (low > response._grid.supremum) | (high < 0.0)
+    top = response._grid.supremum
+    low, high = interval_of_rise(rise, top, levels.ravel(), confidence_level, method)
+    empty = (low > top) | (high < 0.0)
     limits = [_carry(response, sign, limit, empty).reshape(readings.shape) for limit in (low, high)]
     theta, shown = _along_domain(response, levels)
     return ConfidenceInterval(
         readings=readings, sigma=levels, low=limits[0], high=limits[1], empty=empty.reshape(readings.shape),
         confidence_level=confidence_level, method=method, response=response.name or repr(response), theta=theta,
-        rise=shown, span=float(response._grid.supremum),
+        rise=shown, span=top,
         notes=_notes(response, levels, confidence_level, method, int(np.count_nonzero(empty))),
     )  # fmt: skip
 
@@ -196,12 +181,6 @@ def coverage(
     return result if result.ndim else float(result)
 
 
-def coverage_of_rise(rise: Array, span: float, sigma: Array | float, level: float, method: str) -> Array:
-    """Return the coverage where the mean lies `rise` above the lower end of a range `span` wide; shape of `rise`."""
-    below, above = _region(*_noise_units(rise, span, sigma), level, method)
-    return np.asarray(1.0 - (ndtr(-below) + ndtr(-above)), dtype=np.float64)
-
-
 def _along_domain(response: MeanResponse, sigma: Array) -> tuple[Array, Array]:
     """Return thetas that lie within `_SHOWN` times the largest noise of an end of the domain, and their rises."""
     if sigma.size == 0:
@@ -215,22 +194,14 @@ def _along_domain(response: MeanResponse, sigma: Array) -> tuple[Array, Array]:
 
 
 def _check(response: MeanResponse, confidence_level: float, method: str) -> float:
-    """Return the level as a float, whatever kind of number it was."""
-    if not isinstance(response, MeanResponse):
-        msg = f"response must be an estim.MeanResponse; got {type(response).__name__}"
-        raise TypeError(msg)
-    level = as_array(confidence_level, "confidence_level")
-    if level.ndim != 0 or level.dtype.kind not in "iuf":
-        msg = f"confidence_level must be a real number; got {confidence_level!r}"
-        raise TypeError(msg)
-    if not 0.0 < level < 1.0:
-        msg = f"confidence_level must lie strictly between 0 and 1; got {confidence_level!r}"
-        raise ValueError(msg)
-    if not isinstance(method, str) or method not in _LIMITS:
-        *most, last = (repr(name) for name in get_args(Method))
+    """Return the level as a float."""
+    check_response(response)
+    level = probability(confidence_level, "confidence_level")
+    if not isinstance(method, str) or method not in METHODS:
+        *most, last = map(repr, METHODS)
         msg = f"method must be {', '.join(most)} or {last}; got {method!r}"
         raise ValueError(msg)
-    return float(level)
+    return level
 
 
 def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Array, Array]:
@@ -239,7 +210,7 @@ def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Arra
     if missing.any():
         msg = f"{argument} must not be NaN; got one at entry {int(np.argmax(missing))}: leave out what is missing"
         raise ValueError(msg)
-    levels = as_array(sigma, "sigma")
+    levels = reals(sigma, "sigma", flags=False)
     levels = check_sigma(levels.ravel()).reshape(levels.shape)
     try:
         shape = np.broadcast_shapes(values.shape, levels.shape)
@@ -247,52 +218,6 @@ def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Arra
         msg = f"{argument} and sigma must broadcast; got shapes {values.shape} and {levels.shape}"
         raise ValueError(msg) from error
     return np.broadcast_to(values, shape), np.broadcast_to(levels, shape)
-
-
-def _noise_units(rise: Array, top: float, sigma: Array | float) -> tuple[Array, Array]:
-    """Return distances above the lower and below the upper end of the attainable range, in units of the noise."""
-    with np.errstate(over="ignore"):
-        below = np.clip(rise / sigma, -FARTHEST, FARTHEST)
-        above = np.clip((top - rise) / sigma, -FARTHEST, FARTHEST) if math.isfinite(top) else np.full_like(rise, np.inf)
-    return below, above
-
-
-def _region(below: Array, above: Array, level: float, method: str) -> tuple[Array, Array]:
-    """Return how far the accepted readings reach below and above each mean, in units of the noise."""
-    if method == "feldman-cousins":
-        return acceptance(below, above, 1.0 - level)
-    quantile = two_sided(1.0 - level)
-    if method == "central":
-        return np.full_like(below, quantile), np.full_like(below, quantile)
-    return reach(quantile, below), reach(quantile, above)
-
-
-def _rise_limits(response: MeanResponse, rise: Array, sigma: Array, level: float, method: str) -> tuple[Array, Array]:
-    """Return the interval of the mean, as rises; reversed or outside where it is empty."""
-    if not rise.size:
-        return rise, rise
-    top = response._grid.supremum
-    below, above = _noise_units(rise, top, sigma)
-    with np.errstate(over="ignore"):
-        width = top / sigma
-    find = _LIMITS[method]
-    low = _place(find(below, above, width, 1.0 - level), rise, sigma, 0.0, top)
-    high = _place(find(above, below, width, 1.0 - level), rise, sigma, top, 0.0)
-    if method != "central":
-        low, high = (np.where(np.isinf(rise), rise, limit) for limit in (low, high))
-        low, high = np.clip(low, 0.0, top), np.clip(high, 0.0, top)
-    return low, high
-
-
-def _place(limit: Limit, reading: Array, sigma: Array, start: float, stop: float) -> Array:
-    """Turn a limit into a rise: away from where it looks when it lies beside the start or the reading."""
-    inward = 1.0 if start < stop else -1.0
-    length = inward * sigma * limit.distance
-    return np.select(
-        [limit.origin == Origin.START, limit.origin == Origin.STOP],
-        [start + length, stop - length],
-        reading - length,
-    )
 
 
 def _carry(response: MeanResponse, sign: float, rise: Array, empty: npt.NDArray[np.bool_]) -> Array:
@@ -306,25 +231,23 @@ def _notes(response: MeanResponse, sigma: Array, level: float, method: str, empt
         return ()
     some = (f"{empty} of {sigma.size} intervals are empty.",) if empty else ()
     worst = float(sigma.max())
-    width = min(response._grid.supremum / worst, FARTHEST)
-    return (*some, *_coverage_notes(width, worst, level, method), *rounding_notes(response, sigma))
+    covered = _coverage_notes(response._grid.supremum, worst, level, method)
+    return (*some, *covered, *rounding_notes(response, sigma))
 
 
-def _coverage_notes(width: float, sigma: float, level: float, method: str) -> tuple[str, ...]:
+def _coverage_notes(span: float, sigma: float, level: float, method: str) -> tuple[str, ...]:
     """Say what a method that is not exact, or not always an interval, does over the domain at this noise."""
     quantile = two_sided(1.0 - level)
     if method == "feldman-cousins":
         return ()
     if method == "central":
-        lost = float(ndtr(-quantile) + ndtr(-quantile - width))
+        lost = float(ndtr(-quantile) + ndtr(-quantile - span / sigma))
         return (
             f"The central interval covers every theta with probability {level:.4g} when empty sets count as misses. At "
             f"sigma = {sigma:.3g} it is empty with probability up to {lost:.2g} (theta at an end of its domain), and "
             f"covers with probability up to {min(level / (1.0 - lost), 1.0):.4g} when it is not.",
         )
-    below = np.linspace(0.0, min(0.5 * width, quantile), 101)
-    d1, d2 = _region(below, width - below, level, method)
-    covered = 1.0 - (ndtr(-d1) + ndtr(-d2))
+    covered = coverage_of_rise(np.linspace(0.0, min(0.5 * span, quantile * sigma), 101), span, sigma, level, method)
     return (
         f"The cutoff is the chi-square quantile of one degree of freedom: at sigma = {sigma:.3g} the interval covers "
         f"with probability {covered.min():.4g} to {covered.max():.4g} over the domain, not {level:.4g}.",

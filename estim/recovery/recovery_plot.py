@@ -10,7 +10,7 @@ from estim.plotting import BLUE, GREY, ORANGE, VERMILION, figure_for, plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-    from estim.recovery.recovery import Recovery
+    from estim.recovery.recovery_record import Recovery
 
 Array = npt.NDArray[np.float64]
 

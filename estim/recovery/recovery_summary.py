@@ -1,16 +1,13 @@
-"""A recovery as tables."""
+"""A recovery as a table."""
 
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from estim.report import summary_of
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
     from statsmodels.iolib.summary import Summary
 
-    from estim.recovery.recovery import Recovery
+    from estim.recovery.recovery_record import Recovery
 
 
 def recovery_summary(result: "Recovery") -> "Summary":
@@ -42,11 +39,3 @@ def recovery_summary(result: "Recovery") -> "Summary":
         *result.notes,
     ]
     return summary_of("Recovery of one parameter under noise", facts, columns, notes)
-
-
-def recovery_frame(result: "Recovery") -> "DataFrame":
-    """Return one row a noise level, one column an array field."""
-    from pandas import DataFrame
-
-    fields = {name: getattr(result, name) for name in result.to_dict()}
-    return DataFrame({name: value for name, value in fields.items() if isinstance(value, np.ndarray)})

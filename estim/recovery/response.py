@@ -13,13 +13,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.recovery.arguments import check_span, checked_table, finite_number, of_one_function, real_number, reals
+from estim.real_numbers import real_number, reals
+from estim.recovery.arguments import check_span, checked_table, finite_number, of_one_function
 from estim.recovery.declared import check_derivative
 from estim.recovery.functions import ArrayFunction
 from estim.recovery.interpolated import table_excess
 from estim.recovery.monotone import EPS, Monotone, check_monotone
 
 Array = npt.NDArray[np.float64]
+
+
+def check_response(response: Any) -> None:
+    """Refuse what is no response."""
+    if not isinstance(response, MeanResponse):
+        msg = f"response must be an estim.MeanResponse; got {type(response).__name__}"
+        raise TypeError(msg)
 
 
 class MeanResponse:
@@ -249,6 +257,12 @@ class MeanResponse:
         """Evaluate the rise for theta of any shape, inside the domain; no checks."""
         return self._grid.sign * self._raw_excess(theta.ravel()).reshape(theta.shape)
 
+    def _invert_rise(self, rise: Array) -> Array:
+        """Invert 1-D rises that are not NaN, clipped to the attainable range."""
+        from estim.recovery.inverse import invert_rise
+
+        return invert_rise(self._rise, self._grid, self.upper, rise)
+
     def _inside(self, theta: npt.ArrayLike) -> Array:
         values = reals(theta, "theta")
         outside = (values < self.lower) | (values > self.upper) | np.isinf(values)
@@ -339,11 +353,9 @@ class MeanResponse:
 
     def invert_excess(self, e: npt.ArrayLike, *, clip: bool = True) -> Any:
         """Find theta whose excess over m(lower) is e; arguments, result and errors as for `invert`."""
-        from estim.recovery.inverse import invert_rise
-
         rise = self._grid.sign * reals(e, "e")
         result = np.full(rise.shape, np.nan)
         known = ~np.isnan(rise) if clip else (rise >= 0.0) & (rise <= self._grid.supremum)
         if known.any():
-            result[known] = invert_rise(self._rise, self._grid, self.upper, rise[known])
+            result[known] = self._invert_rise(rise[known])
         return result[()]

@@ -244,9 +244,9 @@ def test_a_bad_table_is_refused(theta, mean, text):
 
 @pytest.mark.parametrize("bad", [["a", "b"], [0, 1j], None])
 def test_a_table_of_what_is_not_real_is_refused(bad):
-    with pytest.raises(TypeError, match=r"^theta must be real numbers; got dtype "):
+    with pytest.raises(TypeError, match=r"^theta must be real numbers; got "):
         MeanResponse.from_table(bad, [0, 1])
-    with pytest.raises(TypeError, match=r"^mean must be real numbers; got dtype "):
+    with pytest.raises(TypeError, match=r"^mean must be real numbers; got "):
         MeanResponse.from_table([0, 1], bad)
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.masks import unmasked
-from estim.probe.arguments import real_number, reals
 from estim.probe.directions.blas import product
+from estim.real_numbers import real_number, reals
 
 if TYPE_CHECKING:
     from estim.probe.model.probed import Probed
@@ -128,11 +127,7 @@ def whitening(sigma: Any, readings: int, repeats: int = 1, repeat_correlation: f
 def read_sigma(sigma: Any) -> Array:
     """Return noise in any of its forms as numbers; raises TypeError when it holds none, or flags."""
     given = sigma.covariance if hasattr(sigma, "covariance") else sigma  # a scipy.stats.Covariance
-    values = reals(given, "sigma")
-    if np.asarray(unmasked(given)).dtype == np.bool_:
-        msg = f"sigma must be real numbers; got {given!r:.60}"
-        raise TypeError(msg)
-    return values
+    return reals(given, "sigma", flags=False)
 
 
 def noise_of(probed: "Probed", sigma: Any, repeats: int, repeat_correlation: float) -> Whitening:

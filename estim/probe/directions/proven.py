@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import reals
 from estim.probe.directions.blas import product
 from estim.probe.directions.factored import joined
 from estim.probe.directions.graded_svd import complement, orthonormal, svd
 from estim.probe.directions.independent import basis_of, independent
 from estim.probe.directions.noise import norms_of
+from estim.real_numbers import reals
 
 Array = npt.NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import real_number, reals
 from estim.probe.labels import by_name
+from estim.real_numbers import real_number, reals
 
 Array = npt.NDArray[np.float64]
 

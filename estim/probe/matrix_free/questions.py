@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import probability, real_number
 from estim.probe.matrix_free.rest import Rest
 from estim.probe.status import Status
+from estim.real_numbers import probability, real_number
 
 if TYPE_CHECKING:
     from estim.probe.matrix_free.record import ModelSensitivity

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import real_number
 from estim.probe.verdict.judge import check_power, judge
 from estim.probe.verdict.margin import Margin, margin_of
 from estim.probe.verdict.observed import noise_factor, observe
@@ -23,6 +22,7 @@ from estim.probe.verdict.statistic import (
     unwhitening,
 )
 from estim.probe.verdict.words import advice_for_the_unseen
+from estim.real_numbers import real_number
 from estim.streams import Seed, check_flag, generator
 
 if TYPE_CHECKING:

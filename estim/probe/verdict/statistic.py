@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import real_number, reals
 from estim.probe.verdict.observed import shift_or_pair, variance_of_mean
+from estim.real_numbers import real_number, reals
 
 if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
