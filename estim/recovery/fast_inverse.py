@@ -11,7 +11,8 @@ lower).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from estim.recovery.local import Local
 from estim.recovery.monotone import EPS, Monotone
 from estim.recovery.normals import LARGEST_NORMAL
 from estim.recovery.table import NO_SPLITS, NO_TABLE, known_to, tabulate
+
+if TYPE_CHECKING:
+    from estim.recovery.response import MeanResponse
 
 Array = npt.NDArray[np.float64]
 
@@ -39,8 +43,6 @@ class Levels:
     kind: npt.NDArray[np.int64]
     scale: Array
     shift: Array
-    gain: Array
-    offset: Array
     truth: Array
     terms: npt.NDArray[np.int64]
     coefficients: Array
@@ -51,8 +53,7 @@ class Levels:
     def arguments(self) -> tuple[npt.NDArray[np.generic], ...]:
         """Return what `kernels.accumulate` takes after the Generator and the number of trials."""
         return (
-            self.kind, self.scale, self.shift, self.gain, self.offset, self.truth, self.terms,
-            self.coefficients, self.table, self.first,
+            self.kind, self.scale, self.shift, self.truth, self.terms, self.coefficients, self.table, self.first,
         )  # fmt: skip
 
 
@@ -61,38 +62,23 @@ class _Shape:
     """One form of the inverse over the whole window."""
 
     kind: int
-    gain: float
-    offset: float
     coefficients: Array
     table: Array
     first: npt.NDArray[np.int64]
 
     def __call__(self, y: Array) -> Array:
         p, scratch, cell = np.empty_like(y), np.empty_like(y), np.empty(y.shape, np.int64)
-        kernels.factor(
-            self.kind, y, self.gain, self.offset, self.coefficients, self.table, self.first, scratch, cell, p
-        )
+        kernels.factor(self.kind, y, self.coefficients, self.table, self.first, scratch, cell, p)
         return np.sqrt(y) * p if self.kind in (kernels.ROOT, kernels.ROOT_OF_EVEN) else p
 
 
-def build_levels(
-    invert: Callable[[Array], Array],
-    grid: Monotone,
-    rounding: float,
-    truth: float,
-    here: float,
-    local: Local | None,
-    sigma: Array,
-) -> Levels | None:
-    """Build the compiled inverse for each noise level, or return None when no form reaches the accuracy.
-
-    ``invert`` maps rises to theta; ``truth`` is the true theta and ``here`` its rise.
-    """
+def build_levels(response: "MeanResponse", truth: float, local: Local | None, sigma: Array) -> Levels | None:
+    """Build the compiled inverse for each noise level, or return None when no form reaches the accuracy."""
     levels = len(sigma)
     out = Levels(
-        kind=np.zeros(levels, np.int64), scale=np.empty(levels), shift=np.empty(levels), gain=np.empty(levels),
-        offset=np.empty(levels), truth=np.zeros(levels), terms=np.empty(levels, np.int64),
-        coefficients=np.zeros((levels, MOST_TERMS)), table=NO_TABLE, first=NO_SPLITS, unit=np.empty(levels),
+        kind=np.zeros(levels, np.int64), scale=np.empty(levels), shift=np.empty(levels), truth=np.zeros(levels),
+        terms=np.empty(levels, np.int64), coefficients=np.zeros((levels, MOST_TERMS)), table=NO_TABLE,
+        first=NO_SPLITS, unit=np.empty(levels),
     )  # fmt: skip
     width, series = local.inverse() if local is not None else (0.0, np.zeros(0))
     narrow = sigma * LARGEST_NORMAL <= NARROW * width
@@ -101,28 +87,24 @@ def build_levels(
     broad = np.flatnonzero(~narrow)
     if not broad.size:
         return out
-    lower = float(grid.theta[0])
+    invert, grid, lower = response._invert_rise, response._grid, response.lower
+    here = float(response._rise(np.array([truth]))[0])
     top = min(grid.supremum, here + LARGEST_NORMAL * float(sigma.max()))
     span = float(invert(np.array([top]))[0]) - lower
     if not np.isfinite(span):
         return None
-    shape = _fit(lambda y: (invert(y * top) - lower) / span, grid, rounding, top, EPS * abs(lower) / span)
+    shape = _fit(lambda y: (invert(y * top) - lower) / span, grid, response.rounding, top, EPS * abs(lower) / span)
     if shape is None:
         return None
     # By the form itself, so that its error cancels near the truth; but the table ends above the smallest truths.
     at_truth = float(shape(np.array([here / top]))[0])
     if here / top < np.exp2(-kernels.OCTAVES):
         at_truth = (truth - lower) / span
-    for k in broad:
-        out.kind[k], out.gain[k], out.offset[k], out.terms[k] = (
-            shape.kind,
-            shape.gain,
-            shape.offset,
-            len(shape.coefficients),
-        )
-        out.coefficients[k, : out.terms[k]] = shape.coefficients
-        out.scale[k], out.shift[k], out.truth[k], out.unit[k] = sigma[k] / top, here / top, at_truth, span
-    return Levels(**{**vars(out), "table": shape.table, "first": shape.first})
+    terms = len(shape.coefficients)
+    out.kind[broad], out.terms[broad], out.coefficients[broad, :terms] = shape.kind, terms, shape.coefficients
+    out.scale[broad], out.shift[broad] = sigma[broad] / top, here / top
+    out.truth[broad], out.unit[broad] = at_truth, span
+    return replace(out, table=shape.table, first=shape.first)
 
 
 def _set_narrow(out: Levels, k: int, width: float, series: Array, sigma: float) -> None:
@@ -134,8 +116,7 @@ def _set_narrow(out: Levels, k: int, width: float, series: Array, sigma: float) 
     terms = min(-(-needed // 4) * 4, MOST_TERMS)
     out.kind[k], out.terms[k] = kernels.POLYNOMIAL, terms
     out.coefficients[k, : min(terms, len(c))] = c[:terms]
-    out.scale[k], out.shift[k], out.gain[k], out.offset[k] = 0.5 / LARGEST_NORMAL, 0.5, 2.0, -1.0
-    out.unit[k] = series[0] * reach
+    out.scale[k], out.shift[k], out.unit[k] = 0.5 / LARGEST_NORMAL, 0.5, series[0] * reach
 
 
 def _fit(inverse: Callable[[Array], Array], grid: Monotone, rounding: float, top: float, grain: float) -> _Shape | None:
@@ -154,7 +135,7 @@ def _fit(inverse: Callable[[Array], Array], grid: Monotone, rounding: float, top
         if (np.abs(shape(check) - expected) <= allowed).all():
             return shape
     found = tabulate(inverse, rounding / top, grain, ACCURACY)
-    return None if found is None else _Shape(kernels.TABLE, 0.0, 0.0, np.zeros(4), *found)
+    return None if found is None else _Shape(kernels.TABLE, np.zeros(4), *found)
 
 
 def _fit_polynomial(kind: int, inverse: Callable[[Array], Array]) -> _Shape | None:
@@ -167,5 +148,5 @@ def _fit_polynomial(kind: int, inverse: Callable[[Array], Array]) -> _Shape | No
     # A quarter of the accuracy for what is cut off, relative to the smallest value of the series on [0, 1] at most.
     for terms in range(4, MOST_TERMS + 1, 4):
         if tail[terms] <= 0.25 * ACCURACY * np.abs(series).max():
-            return _Shape(kind, 2.0, -1.0, np.resize(chebyshev.cheb2poly(series[:terms]), terms), NO_TABLE, NO_SPLITS)
+            return _Shape(kind, np.resize(chebyshev.cheb2poly(series[:terms]), terms), NO_TABLE, NO_SPLITS)
     return None

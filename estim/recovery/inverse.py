@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from estim.recovery.monotone import EPS, Monotone
+from estim.recovery.monotone import EPS, LARGEST, Monotone
 
 Array = npt.NDArray[np.float64]
 
@@ -23,8 +23,9 @@ def invert_rise(rise: Callable[[Array], Array], grid: Monotone, upper: float, ta
     low = target <= 0.0
     high = right >= len(known)
     result[low] = theta[0]
-    # Beyond the last grid point lies only the limit of an infinite domain, which float64 cannot tell from that point.
-    result[high] = theta[-1]
+    # Beyond the last grid point of an infinite domain the mean is within rounding of its limit, or overflows; or theta
+    # does: that of a logarithm is no float from 710 on.
+    result[high] = math.inf if math.isinf(grid.supremum) and known[-1] < 0.5 * LARGEST else theta[-1]
     result[target >= grid.supremum] = upper
     inside = ~(low | high | (target >= grid.supremum))
     if inside.any():

@@ -23,8 +23,8 @@ CHUNK = 512
 #: Sums kept for each level: d, d^2, d^4, readings clipped at the lower and at the upper end of theta.
 SUMS = 5
 
-#: How a level turns the clipped reading y into its estimate, with v = gain (y or its root) + offset:
-#: P(v); root(y) P(v) with v from the root; root(y) P(v) with v from y; the table.
+#: How a level turns the clipped reading y into its estimate, with v = 2 (y or its root) - 1: P(v); root(y) P(v) with
+#: v from the root; root(y) P(v) with v from y; the table.
 POLYNOMIAL, ROOT, ROOT_OF_EVEN, TABLE = 0, 1, 2, 3
 
 #: The table: cells for each octave of the distance x from the nearer end of [0, 1], octaves kept, and rows for each
@@ -68,15 +68,15 @@ def _read(z: Array, scale: float, shift: float, y: Array) -> tuple[int, int]:
 
 
 @_compile
-def _horner(w: Array, gain: float, offset: float, c: Array, p: Array) -> None:
-    """Write the polynomial in v = gain w + offset into p, four coefficients a pass (a multiple of four in all)."""
+def _horner(w: Array, c: Array, p: Array) -> None:
+    """Write the polynomial in v = 2 w - 1 into p, four coefficients a pass (a multiple of four in all)."""
     last = c.size
     for i in range(w.size):
-        v = gain * w[i] + offset
+        v = 2.0 * w[i] - 1.0
         p[i] = ((c[last - 1] * v + c[last - 2]) * v + c[last - 3]) * v + c[last - 4]
     for k in range(last - 8, -1, -4):
         for i in range(w.size):
-            v = gain * w[i] + offset
+            v = 2.0 * w[i] - 1.0
             p[i] = (((p[i] * v + c[k + 3]) * v + c[k + 2]) * v + c[k + 1]) * v + c[k]
 
 
@@ -144,8 +144,6 @@ def _add_root_errors(y: Array, p: Array, truth: float, sums: Array) -> None:
 def factor(
     kind: int,
     y: Array,
-    gain: float,
-    offset: float,
     c: Array,
     table: Array,
     first: npt.NDArray[np.int64],
@@ -159,9 +157,9 @@ def factor(
     elif kind == ROOT:
         for i in range(y.size):
             x[i] = np.sqrt(y[i])
-        _horner(x, gain, offset, c, p)
+        _horner(x, c, p)
     else:
-        _horner(y, gain, offset, c, p)
+        _horner(y, c, p)
 
 
 @_compile
@@ -171,8 +169,6 @@ def accumulate(
     kind: npt.NDArray[np.int64],
     scale: Array,
     shift: Array,
-    gain: Array,
-    offset: Array,
     truth: Array,
     terms: npt.NDArray[np.int64],
     coefficients: Array,
@@ -192,7 +188,7 @@ def accumulate(
             sums[k, 3] += low
             sums[k, 4] += high
             c = coefficients[k, : terms[k]]
-            factor(kind[k], y[:n], gain[k], offset[k], c, table, first, x[:n], cell[:n], p[:n])
+            factor(kind[k], y[:n], c, table, first, x[:n], cell[:n], p[:n])
             if kind[k] == ROOT or kind[k] == ROOT_OF_EVEN:
                 _add_root_errors(y[:n], p[:n], truth[k], sums[k])
             else:

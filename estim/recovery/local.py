@@ -3,14 +3,17 @@
 notation: rise(theta + t) - rise(theta) = t R(t) for |t| <= T, R a Chebyshev series; u = t R(t) the change of the mean.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
 from estim.recovery.monotone import EPS
+
+if TYPE_CHECKING:
+    from estim.recovery.response import MeanResponse
 
 Array = npt.NDArray[np.float64]
 
@@ -57,13 +60,12 @@ class Local:
         return np.asarray(chebyshev.chebfit(v, t / v, POINTS - 1))
 
 
-def local_difference(
-    rise: Callable[[Array], Array], theta: float, lower: float, upper: float, rounding: float
-) -> Local | None:
+def local_difference(response: "MeanResponse", theta: float) -> Local | None:
     """Return the widest local series that reaches rounding, or None at an end of the domain or on a kink."""
+    rise = response._rise
     here = float(rise(np.array([theta]))[0])
-    half_width = 0.5 * min(theta - lower, upper - theta)
-    for _ in range(24):
+    half_width = 0.5 * min(theta - response.lower, response.upper - theta)
+    for _ in range(60):
         if half_width <= 1e6 * EPS * abs(theta) or half_width == 0.0:
             return None
         t = half_width * chebyshev.chebpts1(POINTS)
@@ -75,7 +77,7 @@ def local_difference(
             half_width *= 0.5
             continue
         series = chebyshev.chebfit(made / half_width, quotient, POINTS - 1)
-        noise = EPS + (EPS * here + rounding) / float(np.abs(quotient * half_width).min())
+        noise = EPS + (EPS * here + response.rounding) / float(np.abs(quotient * half_width).min())
         if np.abs(series[-3:]).max() <= 8.0 * noise * abs(series[0]):
             # The largest quotients carry the largest roundings into R(0).
             error = 16.0 * noise * float(quotient.max()) / abs(float(series[0]))

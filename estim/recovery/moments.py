@@ -15,12 +15,16 @@ Gauss-Legendre panels, all noise levels and both sides at once, are halved until
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from estim.recovery.local import Local
 from estim.recovery.monotone import EPS, Monotone
+
+if TYPE_CHECKING:
+    from estim.recovery.response import MeanResponse
 
 Array = npt.NDArray[np.float64]
 
@@ -31,6 +35,8 @@ RTOL = 1e-11
 CANCELLATION = 1e-12
 #: Of nodes and weights (good to some 1e-15), of the normal tail, and of sums of that many terms.
 ARITHMETIC = 16.0 * EPS
+#: How far the polynomial of the first panel may miss Q(0) = 1/2.
+UNSEEN = 0.1
 DEEPEST = 60
 SECANTS = 40
 FARTHEST = 37.0  # Q(37) = 6e-300
@@ -49,6 +55,9 @@ def _legendre_bands() -> Array:
 
 
 _BANDS = _legendre_bands()
+#: From values at the nodes to that of their polynomial where the panel starts.
+_AT_START = np.polynomial.legendre.legvander(_NODE, NODES - 1)
+_AT_START = _AT_START @ ((2 * np.arange(NODES) + 1) / 2.0 * (-1.0) ** np.arange(NODES)) * _WEIGHT
 
 
 @dataclass(frozen=True)
@@ -64,22 +73,15 @@ class Moments:
     """The part of that error which readings beyond the reach may have."""
 
 
-def exact_moments(
-    rise: Callable[[Array], Array],
-    grid: Monotone,
-    upper: float,
-    rounding: float,
-    truth: float,
-    local: Local | None,
-    sigma: Array,
-) -> Moments:
-    """Integrate for every sigma (1-D, positive) at once."""
+def exact_moments(response: "MeanResponse", truth: float, local: Local | None, sigma: Array) -> Moments:
+    """Integrate for every sigma (1-D, positive) at once; `local` is the response near the truth, if known better."""
     from scipy.special import ndtr
 
+    rise, grid, upper = response._rise, response._grid, response.upper
     here = float(rise(np.array([truth]))[0])
     lower, levels = float(grid.theta[0]), len(sigma)
     both, sign = np.concatenate([sigma, sigma]), np.repeat([-1.0, 1.0], levels)
-    blur = (2.0 * EPS * here + rounding) / sigma
+    blur = (2.0 * EPS * here + response.rounding) / sigma
     near, length = _near_window(local, REACH * sigma, blur)
     if not near.all():
         outer = _window(rise, grid, here, sign * (REACH * both), upper, truth)
@@ -206,8 +208,11 @@ def _integrate(
         first = half * (weighted @ _WEIGHT)
         left, left_bias = half * _panel_error(np.concatenate([weighted, tail])).reshape(2, -1)
         scale = (totals[1] + np.bincount(row, first, rows))[row]
+        # All nodes may lie behind a steep rise at the truth, and see but the tail that follows; Q is 1/2 at most.
+        seen = (start > 0.0) | (np.abs(tail @ _AT_START - 0.5) < UNSEEN)
+        left, left_bias = np.where(seen, left, 0.25 * size * size), np.where(seen, left_bias, 0.5 * size)
         done = (left <= tolerance[row] * scale) & (left_bias <= tolerance[row] * np.sqrt(2.0 * scale))
-        done |= (scale == 0.0) | (depth == DEEPEST - 1) | (len(row) > MOST_PANELS)
+        done |= seen & ((scale == 0.0) | (len(row) > MOST_PANELS)) | (depth == DEEPEST - 1)
         kept = done.astype(np.float64)
         totals[0] += np.bincount(row, kept * half * (tail @ _WEIGHT), rows)
         totals[1] += np.bincount(row, kept * first, rows)

@@ -17,6 +17,7 @@ Array = npt.NDArray[np.float64]
 Function = Callable[[Array], Array]
 
 EPS = float(np.finfo(np.float64).eps)
+LARGEST = float(np.finfo(np.float64).max)
 ROUNDINGS = 4.0  # a response computed in float64 may be off by a few units in the last place
 KINK = 1e3  # how far past a flat stretch of a smooth response the rise stays below this many roundings (order < 10)
 
@@ -37,14 +38,14 @@ def check_monotone(excess: Function, lower: float, upper: float, magnitude: floa
 
     ``magnitude`` is |m(lower)| where the excess is a difference of means (its rounding is eps times the mean), else 0.
     """
-    theta = domain_grid(lower, upper)
+    points = theta = domain_grid(lower, upper)
     with np.errstate(all="ignore"):  # overflow far out in an infinite domain is an answer, not a fault
         values = excess(theta)
     supremum = math.nan
     if math.isinf(upper):
         theta, values, supremum = _cut_at_limit(theta, values, magnitude)
-        if math.isinf(supremum) and theta[-1] < 2.0**1022:  # it overflowed before the grid ended
-            theta, values = _up_to_overflow(excess, theta, values)
+        if math.isinf(supremum) and len(theta) < len(points):
+            theta, values = _up_to_overflow(excess, theta, values, points[len(theta)])
     _require_numbers(theta, values)
     magnitude = max(magnitude, _grain(excess, theta, values, supremum) / EPS)
     _require_one_direction(excess, theta, values, magnitude)
@@ -89,7 +90,7 @@ def domain_grid(lower: float, upper: float) -> Array:
     tiny = np.exp2(-np.concatenate([np.arange(10.0, 60.0, 2.0), np.arange(60.0, 1000.0, 20.0)]))
     if math.isinf(upper):
         steps = np.exp2(np.concatenate([np.arange(-1000, -40, 20), np.arange(-40, 40, 0.125), np.arange(40, 1024)]))
-        return np.unique(np.concatenate([[lower], lower + steps]))
+        return np.unique(np.concatenate([[lower], lower + steps, [LARGEST]]))
     span = upper - lower
     fractions = np.linspace(0.0, 1.0, 1025)
     points = np.concatenate([lower + span * fractions, lower + span * tiny, upper - span * tiny[:25]])
@@ -115,11 +116,11 @@ def _cut_at_limit(theta: Array, values: Array, magnitude: float) -> tuple[Array,
     return theta, values, _limit_by_growth(theta, inside)
 
 
-def _up_to_overflow(excess: Function, theta: Array, values: Array) -> tuple[Array, Array]:
-    """Extend the grid to the last theta at which the mean does not overflow, by bisection."""
-    low, high = theta[-1], 2.0 * theta[-1] - theta[0] + 1.0
+def _up_to_overflow(excess: Function, theta: Array, values: Array, high: float) -> tuple[Array, Array]:
+    """Extend the grid to the last theta at which the mean does not overflow, as it does at `high`, by bisection."""
+    low = theta[-1]
     more: list[tuple[float, float]] = []
-    while low < (middle := 0.5 * (low + high)) < high:
+    while low < (middle := 0.5 * low + 0.5 * high) < high:
         value = float(excess(np.array([middle]))[0])
         if math.isfinite(value):
             low = middle

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
 from estim.recovery.inverse import order_at_end
-from estim.recovery.monotone import EPS, Monotone
+from estim.recovery.monotone import EPS, LARGEST, Monotone
 
 Array = npt.NDArray[np.float64]
 
@@ -21,7 +21,6 @@ POINTS = 16
 HALVINGS = 12
 #: Relative error from which on the usual intervals, made for parameters of size one, are not all that is tried.
 POOR = 1e-6
-LARGEST = float(np.finfo(np.float64).max)
 _NODE = chebyshev.chebpts1(POINTS)
 _TO_SERIES = np.linalg.inv(chebyshev.chebvander(_NODE, POINTS - 1))
 
@@ -53,8 +52,10 @@ def _slope_at(rise: Callable[[Array], Array], theta: float, lower: float, upper:
             best, least = value, error
     if least <= POOR * abs(best):
         return best
-    closest, found = POOR, best
+    closest, found = (least / abs(best) if best else math.inf), best
     for halvings in (range(HALVINGS, 1000, 2), range(-1, -1000, -2)):
+        if halvings.step < 0:  # wide ones, which may miss what is near, only where they are good
+            closest = min(closest, POOR)
         for interval in _intervals(theta, lower, upper, halvings):
             value, error = _from_series(rise, theta, here, interval, (lower, upper), rounding)
             if error < closest * abs(value):

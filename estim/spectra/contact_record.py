@@ -145,7 +145,7 @@ class ContactSlopes(Record):
 
 def _written(scale: Fraction) -> str:
     """Write six digits of a number that may lie outside the range of float64."""
-    return mpmath.nstr(mpmath.mpf(scale.numerator) / scale.denominator, 6).removesuffix(".0")
+    return str(mpmath.nstr(mpmath.mpf(scale.numerator) / scale.denominator, 6)).removesuffix(".0")
 
 
 def _joined(numbers: Array, digits: int) -> str:

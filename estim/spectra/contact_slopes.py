@@ -15,7 +15,8 @@ from estim.precision import mpmath_bits
 from estim.spectra.contact_orders import contact_orders
 from estim.spectra.contact_record import ContactSlopes
 from estim.spectra.plain import frozen_rows
-from estim.spectra.singular_values import Spectrum, check_digits, spectrum
+from estim.spectra.singular_values import check_digits, spectrum
+from estim.spectra.spectrum_record import Spectrum
 
 # A slope over a factor of two then carries 19 digits.
 _WANTED_ERROR = 1e-20

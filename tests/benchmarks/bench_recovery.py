@@ -65,7 +65,7 @@ def monte_carlo() -> None:
     print(f"\nMonte Carlo, one worker, per trial and level; a bare NumPy normal takes {1e9 * normal:.2f} ns")
     print(f"{'':<66} {'ns':>12}  {'ratio':>9}  target")
     for name, (response, theta, sigma) in responses().items():
-        local = local_difference(response._rise, theta, response.lower, response.upper, response.rounding)
+        local = local_difference(response, theta)
         for levels, target in ((sigma[9:10], 0.6), (sigma, 0.15 if name == "declared fixture" else 0.3)):
             run, _ = prepare(response, theta, local, levels)
             work = [(np.random.default_rng(k), TRIALS // 8) for k in range(8)]
@@ -127,13 +127,8 @@ def exact() -> None:
     peer = seconds(by_quad, 3)
     print("\nExact moments, 13 levels, error estimate included")
     for name, curve in (("closed form", closed), ("declared fixture", response)):
-        local = local_difference(curve._rise, theta, curve.lower, curve.upper, curve.rounding)
-        ours = seconds(
-            lambda curve=curve, local=local: exact_moments(
-                curve._rise, curve._grid, curve.upper, curve.rounding, theta, local, sigma
-            ),
-            25,
-        )
+        local = local_difference(curve, theta)
+        ours = seconds(lambda curve=curve, local=local: exact_moments(curve, theta, local, sigma), 25)
         line(f"{name}: moments, ms (ratio: quad / ours)", 1e3 * ours, peer / ours, ">= 30")
     ours = seconds(lambda: estim.recover(response, theta, sigma, method="exact"), 9)
     line("whole recover(), with slope and linear limit, ms", 1e3 * ours, peer / ours, "")

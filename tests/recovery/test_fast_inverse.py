@@ -1,14 +1,11 @@
 """The compiled inverse against root finding, form by form, on the same draws."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from estim import MeanResponse
 from estim.recovery import kernels, monte_carlo
 from estim.recovery.fast_inverse import build_levels
-from estim.recovery.inverse import invert_rise
 from estim.recovery.local import local_difference
 from estim.recovery.monte_carlo import prepare
 from estim.recovery.normals import LARGEST_NORMAL
@@ -21,10 +18,7 @@ BROAD, NARROW = 0.3, 1e-4  # noise in units of the attainable range
 
 
 def built(response, theta, sigma):
-    local = local_difference(response._rise, theta, response.lower, response.upper, response.rounding)
-    here = abs(float(response.excess(theta)))
-    invert = partial(invert_rise, response._rise, response._grid, response.upper)
-    return build_levels(invert, response._grid, response.rounding, theta, here, local, np.atleast_1d(sigma))
+    return build_levels(response, theta, local_difference(response, theta), np.atleast_1d(sigma))
 
 
 def scale_of(response, theta):
@@ -107,13 +101,13 @@ def test_each_form_is_as_accurate_as_asked_at_any_reading(make, theta, fraction,
     y = np.concatenate([np.random.default_rng(5).random(2000), np.geomspace(1e-12, 0.5, 200)])
     p, x, cell = np.empty_like(y), np.empty_like(y), np.empty(y.size, np.int64)
     c = levels.coefficients[0, : levels.terms[0]]
-    kernels.factor(kind, y, levels.gain[0], levels.offset[0], c, levels.table, levels.first, x, cell, p)
+    kernels.factor(kind, y, c, levels.table, levels.first, x, cell, p)
     if kind in (kernels.ROOT, kernels.ROOT_OF_EVEN):
         p *= np.sqrt(y)
     sign = 1.0 if response.increasing else -1.0
     here = abs(float(response.excess(theta)))
     rise = here + (y - levels.shift[0]) * sigma / levels.scale[0]
-    narrow = levels.truth[0] == 0.0 and levels.offset[0] == -1.0 and levels.shift[0] == 0.5
+    narrow = kind == kernels.POLYNOMIAL and levels.truth[0] == 0.0 and levels.shift[0] == 0.5
     blur = 8 * EPS * (np.abs(rise) + here) + response.rounding
     origin = theta if narrow else response.lower
     around = [(response.invert_excess(sign * (rise + b)) - origin) / levels.unit[0] for b in (-blur, 0.0, blur)]
@@ -178,7 +172,7 @@ def test_the_local_inverse_is_the_inverse_of_the_local_difference(name):
     """The difference quotient of theta^9 is a short series, its inverse a long one."""
     problem = BY_NAME[name]
     made = problem.made
-    local = local_difference(made._rise, problem.theta, made.lower, made.upper, made.rounding)
+    local = local_difference(made, problem.theta)
     assert local.slope == pytest.approx(abs(float(problem.slope(problem.theta))), rel=local.error)
     width, series = local.inverse()
     assert width / series[0] == pytest.approx(local.slope, rel=64 * EPS)
@@ -190,7 +184,7 @@ def test_the_local_inverse_is_the_inverse_of_the_local_difference(name):
 @pytest.mark.parametrize(("name", "theta"), [("broken line", 1.0), ("square", 0.0), ("root", 0.0), ("square", 1.0)])
 def test_there_is_no_local_series_at_a_kink_or_at_an_end(name, theta):
     made = BY_NAME[name].made
-    assert local_difference(made._rise, theta, made.lower, made.upper, made.rounding) is None
+    assert local_difference(made, theta) is None
 
 
 def test_the_largest_draw_is_inside_the_window_of_every_level():

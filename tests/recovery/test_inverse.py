@@ -239,3 +239,17 @@ def test_theta_survives_the_round_trip_through_any_table(steps, falling, height,
     inside = theta[-1] * np.linspace(0.0, 1.0, 17)
     again = response(response.invert(response(inside)))
     assert np.allclose(again, response(inside), rtol=0.0, atol=32 * EPS * np.abs(mean).max())
+
+
+def test_theta_is_infinite_where_no_float_holds_it():
+    """The exponential of a mean ends at 709.78; the last point of a grid that ends before, 9e307, passed for it."""
+    logarithm = MeanResponse(np.log1p)
+    y = np.array([700.0, 709.5, 709.78])
+    assert np.allclose(logarithm.invert(y), np.expm1(y), rtol=4 * EPS * y.max(), atol=0.0)
+    assert logarithm.invert([709.79, 800.0, 1e300]).tolist() == [math.inf] * 3
+    # In small units the function itself overflows, at 1.8e302.
+    assert MeanResponse(lambda t: np.log1p(t / 1e-6)).invert(800.0) == math.inf
+    # Where it is the mean that overflows, theta is the last one before.
+    largest = np.finfo(float).max
+    assert MeanResponse(lambda t: t).invert([1e308, 1.7e308, largest]).tolist() == [1e308, 1.7e308, largest]
+    assert MeanResponse(lambda t: t**2).invert(largest) == pytest.approx(math.sqrt(largest), rel=4 * EPS)

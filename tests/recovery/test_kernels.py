@@ -32,7 +32,7 @@ def test_the_polynomial_is_the_one_of_its_coefficients(compiled, terms):
     rng = np.random.default_rng(terms)
     w, c = rng.random(100), rng.normal(size=terms)
     p = np.empty_like(w)
-    form(kernels._horner, compiled)(w, 2.0, -1.0, c, p)
+    form(kernels._horner, compiled)(w, c, p)
     v = 2.0 * w - 1.0
     bound = 8 * EPS * np.polynomial.polynomial.polyval(np.abs(v), np.abs(c))
     assert (np.abs(p - np.polynomial.polynomial.polyval(v, c)) <= bound * terms).all()
@@ -146,8 +146,8 @@ def test_root_of_even_differs_from_root_in_its_variable_alone():
     for compiled in (True, False):
         for kind, w in ((ROOT, np.sqrt(y)), (ROOT_OF_EVEN, y), (kernels.POLYNOMIAL, y)):
             x, cell, p = np.empty_like(y), np.empty(y.size, np.int64), np.empty_like(y)
-            form(kernels.factor, compiled)(kind, y, 1.0, 0.0, c, none, first, x, cell, p)
-            assert np.allclose(p, np.polynomial.polynomial.polyval(w, c), rtol=1e-14)
+            form(kernels.factor, compiled)(kind, y, c, none, first, x, cell, p)
+            assert np.allclose(p, np.polynomial.polynomial.polyval(2.0 * w - 1.0, c), rtol=1e-14)
 
 
 def test_kernels_work_inside_another_compiled_function():
@@ -156,10 +156,8 @@ def test_kernels_work_inside_another_compiled_function():
     assert levels.kind[0] == TABLE
 
     @njit
-    def caller(rng, trials, kind, scale, shift, gain, offset, truth, terms, coefficients, table, first):
-        return kernels.accumulate(
-            rng, trials, kind, scale, shift, gain, offset, truth, terms, coefficients, table, first
-        )
+    def caller(rng, trials, kind, scale, shift, truth, terms, coefficients, table, first):
+        return kernels.accumulate(rng, trials, kind, scale, shift, truth, terms, coefficients, table, first)
 
     inside = caller(np.random.default_rng(3), 1000, *levels.arguments())
     assert np.array_equal(inside, kernels.accumulate(np.random.default_rng(3), 1000, *levels.arguments()))

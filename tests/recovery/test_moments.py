@@ -266,11 +266,12 @@ def test_what_unseen_readings_of_a_logarithm_carry_is_in_the_error(sigma):
 
 
 @pytest.mark.parametrize("method", ["exact", "monte-carlo"])
-@pytest.mark.parametrize("sigma", [30.0, 1609.0])
+@pytest.mark.parametrize("sigma", [30.0, 200.0, 1609.0])
 def test_no_rmse_is_claimed_where_estimates_are_no_floats(method, sigma):
     found = estim.recover(estim.MeanResponse(np.log1p), 1.0, sigma, method=method, trials=1000, rng=0)
     assert np.isinf(found.numerical_error[0])
     assert any("is not known" in note for note in found.notes)
+    assert not np.isnan([found.bias, found.rmse, found.rmse_se]).any()
 
 
 def test_a_square_beside_a_mean_is_recovered_where_no_float_moves():
@@ -278,3 +279,48 @@ def test_a_square_beside_a_mean_is_recovered_where_no_float_moves():
     found = estim.recover(estim.MeanResponse(lambda t: 4.0 + t * t), 4e-9, 0.1, method="exact")
     exact = estim.recover(estim.MeanResponse.from_excess(lambda t: t * t), 4e-9, 0.1, method="exact")
     assert found.rmse == pytest.approx(exact.rmse, rel=1e-9)
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-5, 1e-9])
+def test_a_steep_rise_at_the_truth_is_not_passed_over(width):
+    """All nodes of the first panel lay behind the rise, where only tails of 1e-23 are left: the RMSE at sigma = 0.1 was
+    too small by a factor of 50,000, and claimed to 1e-5; the slope of the steepest came out as 24."""
+    response = estim.MeanResponse.from_excess(
+        lambda t: np.tanh((t - 1.0) / width) + np.tanh(1.0 / width) + 1e-3 * t, upper=10.0
+    )
+    sigma = np.array([0.01, 0.1, 0.15])
+    found = estim.recover(response, 1.0, sigma, method="exact")
+
+    def true(s):
+        def z(t):
+            return (mpmath.tanh(t / width) + t / 1000) / s
+
+        breaks = [0.0, *(width * 2.0**k for k in range(-4, 40))]
+        sides = ([t for t in breaks if t < end] + [end] for end in (1.0, 9.0))
+        return mpmath.sqrt(sum(2 * mpmath.quad(lambda t: t * mpmath.ncdf(-z(t)), side) for side in sides))
+
+    with mpmath.workdps(30):
+        off = np.array([abs(float(rmse / true(s) - 1)) for rmse, s in zip(found.rmse, sigma, strict=True)])
+    assert (off <= found.numerical_error).all()
+    assert (found.numerical_error < 1e-3).all()
+    linear = sigma / (1.0 / width + 1e-3)
+    assert found.linear_rmse == pytest.approx(linear, rel=1e-6)
+    # It was 0, which is to say that the linear prediction is never right.
+    at_limit = estim.recover(response, 1.0, found.linear_limit, method="exact")
+    assert at_limit.rmse / at_limit.linear_rmse == pytest.approx(1.1, abs=1e-3)
+
+
+def test_a_saturation_far_beside_the_truth_leaves_the_near_part():
+    """Half a millionth of the square was left out, and 4e-12 claimed."""
+    response = estim.MeanResponse.from_excess(lambda t: t / (t + 1e-7), upper=10.0)
+    found = estim.recover(response, 1e-7, 0.07, method="exact")
+    with mpmath.workdps(30):
+        k, s = mpmath.mpf(1e-7), mpmath.mpf(0.07)
+        top = (10 / (10 + k) - 0.5) / s
+        ends = [-0.5 / s, *range(-7, 8), *(top - mpmath.mpf(10) ** -j for j in range(1, 12)), top]
+        square = (
+            mpmath.quad(lambda z: ((0.5 + s * z) / (0.5 - s * z) - 1) ** 2 * k**2 * mpmath.npdf(z), ends)
+            + mpmath.ncdf(-0.5 / s) * k**2
+            + mpmath.ncdf(-top) * (10 - k) ** 2
+        )
+    assert abs(found.rmse[0] / float(mpmath.sqrt(square)) - 1.0) <= found.numerical_error[0] < 1e-10
