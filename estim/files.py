@@ -35,14 +35,11 @@ def load_data(path: str, argument: str) -> Any:
     if not file.is_file():
         msg = f"{argument} must be a file that exists; got {path!r}"
         raise ValueError(msg)
-    from csv import Error as CsvError
-    from zipfile import BadZipFile
-    from zlib import error as ZlibError  # noqa: N812 - an exception that zlib calls error
-
-    cut_short = (EOFError, BadZipFile, ZlibError)
     try:
         return reader(file)
-    except (ValueError, OSError, *cut_short, CsvError, RecursionError) as error:
+    except ImportError:
+        raise
+    except Exception as error:  # of a file that is cut short or damaged, readers raise whatever they stumble over
         said = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).strip()
         msg = f"{argument} could not be read from {path!r}: {said}"
         raise ValueError(msg) from error

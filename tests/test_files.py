@@ -1,5 +1,6 @@
 import json
 import pickle
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -135,3 +136,16 @@ def test_lists_too_deep_to_be_read_are_no_traceback(tmp_path):
     (tmp_path / "p.json").write_text("[" * 100_000)
     with pytest.raises(ValueError, match="could not be read"):
         load_data(str(tmp_path / "p.json"), "--params")
+
+
+def test_whatever_a_reader_stumbles_over_is_one_sentence(tmp_path):
+    header = b"{'descr': ('<f8', \n"  # of which NumPy makes neither a ValueError nor a SyntaxError
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", b"")
+    damaged = bytearray((tmp_path / "a.npz").read_bytes())
+    damaged[damaged.index(b"PK\x01\x02") + 8] |= 1  # as if it were encrypted
+    (tmp_path / "a.npz").write_bytes(damaged)
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(ValueError, match=rf"^BANK could not be read from '.*{name}': "):
+            load_data(str(tmp_path / name), "BANK")
