@@ -1,7 +1,7 @@
 """Monte Carlo records of one problem, drawn apart, put together."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,20 +67,20 @@ def pool(records: Iterable[Pooled]) -> Pooled:
     first = given[0]
     trials = np.array([record.trials for record in given], dtype=np.float64)
     weights = trials / trials.sum()
-    fields: dict[str, Any] = {
+    pooled: dict[str, Any] = {
         name: np.tensordot(weights, _stacked(given, name), 1) for name in _MEANS if hasattr(first, name)
     }
     for root, error in _ROOTS.items():
         if hasattr(first, root):
-            fields[root], fields[error] = _root(_stacked(given, root), _stacked(given, error), trials)
+            pooled[root], pooled[error] = _root(_stacked(given, root), _stacked(given, error), trials)
     if isinstance(first, Recovery):
-        fields["relative_rmse"] = fields["rmse"] / (abs(first.theta) or np.nan)
-        fields["numerical_error"] = _stacked(given, "numerical_error").max(axis=0)
+        pooled["relative_rmse"] = pooled["rmse"] / (abs(first.theta) or np.nan)
+        pooled["numerical_error"] = _stacked(given, "numerical_error").max(axis=0)
     else:
-        fields["failures"] = sum(record.failures for record in given)
-        fields["evaluations"] = float(fields["evaluations"])
+        pooled["failures"] = sum(record.failures for record in given)
+        pooled["evaluations"] = float(pooled["evaluations"])
     notes = dict.fromkeys(note for record in given for note in record.notes)
-    return replace(first, trials=int(trials.sum()), notes=tuple(notes), **fields)
+    return replace(first, trials=int(trials.sum()), notes=tuple(notes), **pooled)
 
 
 def _stacked(records: list[Any], name: str) -> Array:
@@ -127,7 +127,7 @@ def _check(records: list[Any]) -> None:
             msg = f"records must be by Monte Carlo: the others have no draws to put together; got entry {k} without"
             raise ValueError(msg)
     drawn = {*_MEANS, *_ROOTS, *_ROOTS.values(), *_OTHERS}
-    for name in (name for name in records[0]._declared() if name not in drawn):
+    for name in (field.name for field in fields(records[0]) if field.name not in drawn):
         for k, record in enumerate(records):
             one, other = getattr(records[0], name), getattr(record, name)
             if not _alike(one, other, 0.0 if name in _GIVEN else _DIGITS):

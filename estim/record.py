@@ -29,7 +29,7 @@ class Record:
 
     def __post_init__(self) -> None:
         """Make the arrays of a frozen record read-only."""
-        for name in self._fields():
+        for name in self._declared():
             value = getattr(self, name)
             if isinstance(value, np.ndarray):
                 # In one order: a product of the same record read back has then the same bits.
@@ -37,13 +37,14 @@ class Record:
                 view.flags.writeable = False
                 object.__setattr__(self, name, view)
 
+    # Not named `_fields`: pydoc takes what has these for a named tuple, and shows its private methods.
     @classmethod
-    def _fields(cls) -> dict[str, Any]:
+    def _declared(cls) -> dict[str, Any]:
         return {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as numbers, strings and lists, ready for JSON."""
-        return {name: _plain(getattr(self, name)) for name in self._fields()}
+        return {name: _plain(getattr(self, name)) for name in self._declared()}
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the record as a JSON object."""
@@ -61,7 +62,7 @@ class Record:
         if not isinstance(fields, dict):
             msg = f"{cls.__name__} must come from a dict of its fields; got {type(fields).__name__}"
             raise TypeError(msg)
-        known = cls._fields()
+        known = cls._declared()
         # What a later version has added has a default, so that records of an earlier one are still read.
         needed = [field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING]  # type: ignore[arg-type]
         missing = [name for name in needed if name not in fields]
@@ -97,8 +98,12 @@ class Record:
     def __repr__(self) -> str:
         """Show the fields, arrays shortened."""
         with np.printoptions(threshold=6, edgeitems=2, precision=4):
-            fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields())
+            fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._declared())
         return f"{type(self).__name__}({fields})"
+
+    def __str__(self) -> str:
+        """Show the summary, where there is one; else the fields."""
+        return str(self.summary()) if hasattr(self, "summary") else repr(self)
 
     def _repr_html_(self) -> str | None:
         """Show the summary, where there is one, in a notebook."""
@@ -117,12 +122,19 @@ class Record:
 
 
 def _attributes(kind: type[Record]) -> list[str]:
-    """Return an Attributes section from the strings under the fields; nothing where there is no source to read."""
+    """Return an Attributes section from the strings under the fields, inherited ones first."""
+    bases = [base for base in reversed(kind.__mro__) if issubclass(base, Record) and base is not Record]
+    found = [line for base in bases for line in _documented(base)]
+    return ["", "Attributes", "----------", *found] if found else []
+
+
+def _documented(kind: type[Record]) -> list[str]:
+    """Return the fields that a class itself declares; nothing where there is no source to read."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError):
         return []
-    lines = ["", "Attributes", "----------"]
+    lines = []
     body = cast(ast.ClassDef, tree.body[0]).body
     for field, text in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):

@@ -3,6 +3,8 @@ import dataclasses
 import json
 import math
 import pickle
+import pydoc
+import re
 
 import numpy as np
 import pytest
@@ -205,6 +207,22 @@ def test_help_shows_what_each_field_means():
         assert "Attributes\n----------" in record.__doc__
     assert "linear_limit : float\n    The sigma beyond which" in estim.Recovery.__doc__
     assert "UNRESOLVED\n" in estim.Status.__doc__
+    # Of what it inherits, too, and once.
+    assert estim.ModelChange.__doc__.count("predicted : float\n") == 1
+    assert estim.ModelChange.__doc__.count("Attributes\n") == 1
+
+
+def test_help_shows_no_private_method():
+    shown = pydoc.plain(pydoc.render_doc(estim.Sensitivity))
+    assert "to_frame" in shown
+    assert not re.search(r"\| {2}_[a-z]\w*\(", shown.replace("_repr_html_", ""))
+
+
+def test_print_shows_the_summary():
+    found = exact_at_the_lower_end()
+    assert str(found) == str(found.summary())
+    interval = estim.confidence_interval(estim.MeanResponse(lambda t: t), 1.0, 1.0)
+    assert str(interval) == repr(interval)  # it has none
 
 
 def test_a_notebook_shows_the_summary():

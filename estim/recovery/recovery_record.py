@@ -67,8 +67,7 @@ class Recovery(Record):
         """Return a pandas DataFrame with one row a noise level and the array fields as columns."""
         from pandas import DataFrame
 
-        fields = {name: getattr(self, name) for name in self._declared()}
-        return DataFrame({name: value for name, value in fields.items() if isinstance(value, np.ndarray)})
+        return DataFrame({name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)})
 
     def plot(self, *, exact: "Recovery | None" = None, figure: "Figure | SubFigure | None" = None) -> "Figure":
         """Draw RMSE, linear prediction and clipped fractions against sigma.

@@ -212,16 +212,26 @@ class Spectrum(Record):
 
 @dataclass(frozen=True)
 class RankTable:
-    """Rank as a function of precision and threshold; print it."""
+    """Rank as a function of precision and threshold; print it.
+
+    Made by :meth:`Spectrum.rank_table`.
+
+    Attributes
+    ----------
+    digits : tuple of (int or None), (rows,)
+        Digits of each row; None for float64.
+    rtol : tuple of float, (columns,)
+        Threshold of each column, relative to the largest singular value; dimensionless.
+    bounds : tuple of tuple of (int, int), (rows, columns)
+        Proven lower and upper bound of the rank; for float64 twice what it counts, nothing being proven.
+    """
 
     digits: tuple[int | None, ...]
-    """Digits of each row; None for float64."""
     rtol: tuple[float, ...]
-    """Threshold of each column, relative to the largest singular value; dimensionless."""
     bounds: tuple[tuple[tuple[int, int], ...], ...]
-    """Row by row, proven lower and upper bound of the rank; for float64 twice what it counts, nothing being proven."""
 
     def __str__(self) -> str:
+        """Lay the ranks out in rows and columns."""
         heads = [f"{t:.0e}" for t in self.rtol]
         cells = [[str(low) if low == high else f"{low}..{high}" for low, high in row] for row in self.bounds]
         width = max(len(cell) for row in [heads, *cells] for cell in row)
