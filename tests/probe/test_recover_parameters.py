@@ -276,6 +276,25 @@ def test_tiny_units_change_nothing():
     np.testing.assert_allclose(other.z_scores, one.z_scores, rtol=0.0, atol=1e-5)
 
 
+@pytest.mark.parametrize("bounds", [None, ([-1e300, 0.0, -np.inf], np.inf)])
+@pytest.mark.parametrize("decades", [(-20, 3, 15), (69, -94, 54)])
+def test_units_decades_apart_change_no_estimate(decades, bounds):
+    """The same noise, the same estimates in other units; a basis of rounded directions lost the weakest altogether."""
+    unit, truth = 10.0 ** np.array(decades, dtype=float), np.array([1.0, 0.5, 0.3])
+
+    def model(p, t):
+        return p[0] * np.exp(-p[1] * t) + p[2]
+
+    kwargs = {"trials": 200, "rng": 0, "bounds": bounds}
+    one = recover_parameters(model, T, 0.003, params=truth, **kwargs)
+    other = recover_parameters(lambda p, t: model(p / unit, t), T, 0.003, params=unit * truth, **kwargs)
+    for name in ("linear_rmse", "bias", "rmse", "rmse_se"):
+        ours, same = (getattr(found, f"coordinate_{name}") for found in (other, one))
+        np.testing.assert_allclose(ours / unit, same, rtol=1e-5, err_msg=name)
+    assert (np.abs(other.rmse / other.linear_rmse - 1.0) < 0.5).all()  # 1e22 by the rounding of directions
+    np.testing.assert_allclose(other.clipped_low, one.clipped_low)
+
+
 def test_an_estimate_without_a_finite_rmse_says_so():
     found = recover_parameters(lambda p, t: p[0] * np.exp(-p[1] * t), T, 0.6, params=[1.0, 2.0], trials=400, rng=0,
                                bounds=(0.0, np.inf))  # fmt: skip

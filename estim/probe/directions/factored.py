@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estim.probe.directions.blas import product
-from estim.probe.directions.graded_svd import complement, decompose, orthonormal, refined, svd
+from estim.probe.directions.graded_svd import GRADED, complement, decompose, orthonormal, refined, svd
 from estim.probe.directions.noise import norms_of
 
 Array = NDArray[np.float64]
@@ -56,11 +56,34 @@ class Factored:
             right[:, ~self.right.any(axis=0)] = 0.0
         else:
             right = product(found.right, within)
+        graded = within is None and _graded(scale)
+        ahead = product(found.left.T, self.values[:, None] * self.right) if graded else right
         if self.rescaled is not None:
-            return product(self.rescaled, found.left), found.values, right
-        left = found.left
-        left /= self.values[:, None]
-        return product(self.right.T, left), found.values, right
+            weights = product(self.rescaled, found.left)
+        else:
+            left = found.left
+            left /= self.values[:, None]
+            weights = product(self.right.T, left)
+        return weights, found.values, _entries(right, ahead, weights, found.values, scale) if graded else right
+
+
+def _graded(scale: Array) -> bool:
+    sizes = scale[scale > 0.0]
+    return bool(sizes.size and sizes.max() / GRADED > sizes.min())
+
+
+def _entries(right: Array, ahead: Array, weights: Array, values: Array, scale: Array) -> Array:
+    """Return right vectors whose small entries are right, too: in units decades apart what these do is not small.
+
+    Of weak parameters in strong directions s d = u^T M tells them; of strong parameters in weak ones, where every
+    direction is seen, d = s M^-1 u. `ahead` is u^T M in parameters of equal effect.
+    """
+    with np.errstate(all="ignore"):
+        effects = ahead * (scale / values[:, None])
+        right = np.where(scale <= values[:, None], effects, right)
+        if len(right) == right.shape[1]:
+            right = np.where(scale > values[:, None], weights.T * (values[:, None] / scale), right)
+    return right
 
 
 def factor(matrix: Array, slack: Array) -> Factored:

@@ -114,4 +114,5 @@ def box_breakdown(truth: Array, lower: Array, upper: Array, standard_errors: Arr
     bounded = np.isfinite(room)
     if not bounded.any():
         return np.inf
-    return float((room[bounded] / (_CLIPPED * standard_errors[bounded])).min())
+    with np.errstate(over="ignore"):
+        return float((room[bounded] / (_CLIPPED * standard_errors[bounded])).min())

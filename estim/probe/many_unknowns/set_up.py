@@ -26,6 +26,8 @@ Array = npt.NDArray[np.float64]
 
 #: Roundings of the largest reading that a change of the readings may carry.
 _ROUNDINGS = 8.0
+#: Each leaves of an error its rounding, times the condition of the Jacobian in parameters of equal effect.
+_REFINEMENTS = 3
 
 
 @dataclass(frozen=True)
@@ -92,23 +94,45 @@ def _problem(
     refit: Refit, probed: Probed, noise: Whitening, seen: Sensitivity, lower: Array, upper: Array
 ) -> tuple[Problem, Array]:
     """Return the problem in its coordinates, and steps of one linear RMSE along each resolved direction, (P, n)."""
-    linear = (seen.directions[: seen.resolved] / seen.singular_values[: seen.resolved, None]).T
+    linear = _steps(seen, probed.jacobian, noise)
     bounded = bool(np.isfinite(lower).any() or np.isfinite(upper).any())
     unit = 1.0 / np.where(seen.column_norms > 0.0, seen.column_norms, np.median(seen.column_norms) or 1.0)
     truth = np.array(probed.parameters)
     fixed = refit.gauge_fixed(truth, linear) if isinstance(refit, NetworkRefit) else None
     linear = linear if fixed is None else _orthonormal(fixed, probed.jacobian, noise)
     basis = np.diag(unit) if bounded else linear
+    ends = np.full((2, basis.shape[1]), [[-np.inf], [np.inf]])
+    if bounded:
+        with np.errstate(over="ignore"):  # an end that far is none
+            ends = (np.array([lower, upper]) - truth) / unit
     readings = refit.readings(truth)
     size = absolute(noise, np.abs(readings))
     problem = Problem(
         model=refit, noise=noise, truth=truth, readings=readings, basis=basis,
         tangent=whitened(noise, probed.jacobian @ basis),
-        lower=(lower - truth) / unit if bounded else np.full(basis.shape[1], -np.inf),
-        upper=(upper - truth) / unit if bounded else np.full(basis.shape[1], np.inf),
+        lower=ends[0],
+        upper=ends[1],
         floor=_ROUNDINGS * EPS * float(size.max()) * float(np.sqrt(basis.shape[1])),
     )  # fmt: skip
     return problem, linear
+
+
+def _steps(seen: Sensitivity, jacobian: Array, noise: Whitening) -> Array:
+    """Return a step of one linear RMSE along each resolved direction, (P, resolved).
+
+    Each moves the whitened readings by its left singular vector. A unit vector over its singular value does so only up
+    to the rounding of its largest entry: next to nothing as a length, and far more than the step itself moves where
+    units are decades apart. What it moves too much is taken back by steps in parameters of equal effect.
+    """
+    kept = slice(seen.resolved)
+    scale = seen.scale[:, None]
+    steps = scale * (seen.directions[kept] / seen.singular_values[kept, None]).T
+    columns = whitened(noise, jacobian / seen.scale)
+    back = (seen.scaled_directions[kept] / seen.scaled_singular_values[kept, None]).T
+    forth = columns @ back
+    for _ in range(_REFINEMENTS):
+        steps -= back @ (forth.T @ (columns @ steps - seen.readout))
+    return np.asarray(steps / scale)
 
 
 def _require_known(seen: Sensitivity) -> None:

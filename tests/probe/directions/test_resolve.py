@@ -68,3 +68,17 @@ def test_the_condensed_jacobian_has_the_gram_matrix_of_the_whitened_one(readings
     member = np.arange(7) % 2 == 0
     part = small.columns(member)
     np.testing.assert_allclose(part.noisy.T @ part.noisy, gram[member][:, member], atol=1e-12 * np.abs(gram).max())
+
+
+@pytest.mark.parametrize("decades", [5, 20, 100])
+def test_a_direction_has_its_own_floor_and_shift_in_units_decades_apart(decades):
+    """Rounding of a unit vector made up to 1e27 times 1 / s of the floor where parameters are 200 decades apart."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        found = estim.Sensitivity.from_jacobian(
+            rng.standard_normal((6, 4)) / 10.0 ** rng.uniform(-decades, decades, 4), 0.1
+        )
+        values = found.singular_values
+        assert found.resolved == 4
+        np.testing.assert_allclose([found.floor(d) * s for d, s in zip(found.directions, values, strict=True)], 1.0)
+        np.testing.assert_allclose([found.shift(d) / s for d, s in zip(found.directions, values, strict=True)], 1.0)
