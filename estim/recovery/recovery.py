@@ -172,10 +172,15 @@ def _linear_limit(moments: Callable[[Array], Moments], slope: float, response: M
         return np.abs(moments(sigma).rmse / (sigma / slope) - 1.0)
 
     span = min(truth - response.lower, response.upper - truth) or min(response.upper - response.lower, 1.0)
-    scan = np.clip(np.geomspace(1e-6, 1e6, 25) * (slope * span), 1e-290, 1e300)
+    unit = min(max(slope * span, 1e-280), 1e290)
+    # Dense, as it may leave it upwards and come back: of t^2 between 0.6 and 1.4 for theta = 1.3 in [0, 2].
+    scan = unit * np.geomspace(1e-2, 1e2, 33)
     off = deviation(scan)
-    if off[0] > LINEAR_TOLERANCE:  # where theta lies on a rise far steeper than the rest
-        scan = np.maximum(1e-12 * scan, 1e-300)
+    if off[0] > LINEAR_TOLERANCE:  # theta lies on a rise far steeper than the rest
+        scan = unit * np.geomspace(1e-18, 1e-2, 33)
+        off = deviation(scan)
+    elif not (off > LINEAR_TOLERANCE).any():
+        scan = unit * np.geomspace(1e2, 1e6, 9)
         off = deviation(scan)
     for refinement in range(3):
         first = int(np.argmax(off > LINEAR_TOLERANCE))
@@ -185,7 +190,7 @@ def _linear_limit(moments: Callable[[Array], Moments], slope: float, response: M
             return 0.0
         ends = slice(first - 1, first + 1)
         if refinement < 2:
-            scan = np.geomspace(*scan[ends], 17)
+            scan = np.geomspace(*scan[ends], 9)
             off = deviation(scan)
     logs = np.log(np.maximum(off[ends], 1e-300))  # a power of sigma, or steeper where the tails set in
     return float(np.exp(np.interp(math.log(LINEAR_TOLERANCE), logs, np.log(scan[ends]))))

@@ -324,3 +324,14 @@ def test_a_saturation_far_beside_the_truth_leaves_the_near_part():
             + mpmath.ncdf(-top) * (10 - k) ** 2
         )
     assert abs(found.rmse[0] / float(mpmath.sqrt(square)) - 1.0) <= found.numerical_error[0] < 1e-10
+
+
+def test_the_linear_limit_is_the_first_of_several():
+    """The RMSE of theta = 1.28 from t^2 in [0, 2] is above the prediction by up to 18 % between 0.6 and 1.4, and far
+    below it from 2.1 on, which was said to be the limit."""
+    sigma, z = np.geomspace(0.1, 3.0, 3001)[:, None], np.linspace(-9.0, 9.0, 4001)
+    error = np.sqrt(np.clip(1.28**2 + sigma * z, 0.0, 4.0)) - 1.28
+    rmse = np.sqrt((error**2 * norm.pdf(z)).sum(axis=1) * (z[1] - z[0]))
+    off = np.abs(rmse / (sigma[:, 0] / 2.56) - 1.0) > 0.1
+    found = estim.recover(estim.MeanResponse.from_excess(lambda t: t * t, upper=2.0), 1.28, 1.0, method="exact")
+    assert found.linear_limit == pytest.approx(sigma[np.argmax(off), 0], rel=2e-3)
