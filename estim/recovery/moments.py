@@ -55,9 +55,9 @@ def _legendre_bands() -> Array:
 
 
 _BANDS = _legendre_bands()
-#: From values at the nodes to that of their polynomial where the panel starts.
-_AT_START = np.polynomial.legendre.legvander(_NODE, NODES - 1)
-_AT_START = _AT_START @ ((2 * np.arange(NODES) + 1) / 2.0 * (-1.0) ** np.arange(NODES)) * _WEIGHT
+#: From values at the nodes to that of their polynomial at the start of the panel.
+_DEGREE = np.arange(NODES)
+_AT_START = _WEIGHT * (np.polynomial.legendre.legvander(_NODE, NODES - 1) @ ((_DEGREE + 0.5) * (-1.0) ** _DEGREE))
 
 
 @dataclass(frozen=True)
