@@ -7,6 +7,7 @@ the block ends.
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from numbers import Integral
 from typing import Any
 
 import flint
@@ -15,6 +16,8 @@ import mpmath
 from estim.arithmetic import check_positive_integer
 from estim.one_thread import OneThread
 
+#: Decimal digits that proven results may be asked for.
+FEWEST_DIGITS, MOST_DIGITS = 15, 10_000
 _BITS_PER_DIGIT = math.log2(10)
 # Bits beyond the digits asked for: absorbs the growth of radii through some 10^9 roundings of one ulp each.
 _GUARD_BITS = 32
@@ -30,6 +33,14 @@ def _put_back() -> None:
 
 #: python-flint has one precision, and one length of series, for all threads: others wait until it is restored.
 _one_thread = OneThread(_put_back)
+
+
+def check_digits(digits: Any) -> None:
+    """Refuse what is no number of digits that proven results may be asked for."""
+    whole = isinstance(digits, Integral) and not isinstance(digits, bool)
+    if not whole or not FEWEST_DIGITS <= digits <= MOST_DIGITS:
+        msg = f"`digits` must be an integer from {FEWEST_DIGITS} to {MOST_DIGITS}; got {digits!r}"
+        raise ValueError(msg)
 
 
 @contextmanager

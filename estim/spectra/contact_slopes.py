@@ -11,16 +11,15 @@ import mpmath
 from estim.arithmetic import Array, as_fractions, read_entries
 from estim.attention.layer import FACTORS
 from estim.attention.network import Network
-from estim.precision import mpmath_bits
+from estim.precision import MOST_DIGITS, check_digits, mpmath_bits
 from estim.spectra.contact_orders import contact_orders
 from estim.spectra.contact_record import ContactSlopes
 from estim.spectra.plain import frozen_rows
-from estim.spectra.singular_values import check_digits, spectrum
+from estim.spectra.singular_values import spectrum
 from estim.spectra.spectrum_record import Spectrum
 
 # A slope over a factor of two then carries 19 digits.
 _WANTED_ERROR = 1e-20
-_MOST_DIGITS = 10_000
 
 
 def contact_slopes(
@@ -66,9 +65,6 @@ def contact_slopes(
     >>> found.slopes.astype(float).round(6)
     array([[0.999993, 5.00194 ]])
     """
-    if digits is None:
-        msg = "`digits` must be an integer from 15 to 10000; got None, which would be float64"
-        raise ValueError(msg)
     check_digits(digits)
     exact = as_fractions(read_entries(scales, "scales", ndim=1))
     if len(exact) < 2 or min(exact) <= 0 or any(a == b for a, b in pairwise(exact)):
@@ -106,11 +102,11 @@ def _resolved(network: Network, bank: Any, digits: int, factors: Sequence[str], 
         worst = float(found.relative_error[:count].max())
         if worst <= _WANTED_ERROR:
             return found
-        if digits == _MOST_DIGITS:
+        if digits == MOST_DIGITS:
             msg = f"{digits} digits leave a value of the {count} with a relative error of {worst:.1e}"
             raise ArithmeticError(msg)
         more = 2 * digits if worst >= 1 else digits + math.ceil(math.log10(worst / _WANTED_ERROR)) + 5
-        digits = min(more, _MOST_DIGITS)
+        digits = min(more, MOST_DIGITS)
 
 
 def _slopes(

@@ -401,7 +401,7 @@ class TestSlopes:
             estim.contact_slopes(chain(2), [[[1], [1]]], [0.1, 0.2], factors=QK)
 
     def test_digits(self):
-        with pytest.raises(ValueError, match="`digits` must be None or an integer from 15 to 10000; got 5"):
+        with pytest.raises(ValueError, match="`digits` must be an integer from 15 to 10000; got 5"):
             estim.contact_slopes(chain(2), PAIRS, [0.1, 0.2], digits=5, factors=QK)
         with pytest.raises(ValueError, match="`digits` must be an integer from 15 to 10000; got None"):
             estim.contact_slopes(chain(2), PAIRS, [0.1, 0.2], digits=None, factors=QK)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from estim.arithmetic import Array as Balls
 from estim.arithmetic import as_balls, elementwise, matmul
-from estim.precision import ball_bits
+from estim.precision import ball_bits, check_digits
 from estim.probe.directions.graded_svd import complement
 from estim.probe.directions.noise import Whitening
 from estim.probe.directions.resolve import Directions, Moved
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from estim.probe.model.probed import Probed
 
 Array = npt.NDArray[np.float64]
-
-FEWEST_DIGITS, MOST_DIGITS = 15, 10_000
 
 
 def network_directions(network: Any, bank: Any, noise: Whitening, digits: int) -> Directions:
@@ -70,13 +68,7 @@ def matrix_directions(probed: "Probed", noise: Whitening, digits: int) -> Direct
 
 
 def _check(digits: Any, noise: Whitening) -> None:
-    if (
-        isinstance(digits, bool)
-        or not isinstance(digits, int | np.integer)
-        or not FEWEST_DIGITS <= digits <= MOST_DIGITS
-    ):
-        msg = f"digits must be an integer from {FEWEST_DIGITS} to {MOST_DIGITS}; got {digits!r}"
-        raise ValueError(msg)
+    check_digits(digits)
     if len(noise.noiseless):
         msg = "digits and noiseless readings do not go together; give every reading a positive sigma"
         raise ValueError(msg)
