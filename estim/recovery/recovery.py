@@ -168,20 +168,21 @@ def _linear_limit(moments: Callable[[Array], Moments], slope: float, response: M
     if not 0.0 < slope < math.inf:
         return 0.0
 
+    span = min(truth - response.lower, response.upper - truth) or min(response.upper - response.lower, 1.0)
+
     def deviation(sigma: Array) -> Array:
         return np.abs(moments(sigma).rmse / (sigma / slope) - 1.0)
 
-    span = min(truth - response.lower, response.upper - truth) or min(response.upper - response.lower, 1.0)
-    unit = min(max(slope * span, 1e-280), 1e290)
+    def between(low: float, high: float, points: int) -> tuple[Array, Array]:
+        scan = np.clip(np.geomspace(low, high, points) * (slope * span), 1e-300, 1e300)
+        return scan, deviation(scan)
+
     # Dense, as it may leave it upwards and come back: of t^2 between 0.6 and 1.4 for theta = 1.3 in [0, 2].
-    scan = unit * np.geomspace(1e-2, 1e2, 33)
-    off = deviation(scan)
+    scan, off = between(1e-2, 1e2, 33)
     if off[0] > LINEAR_TOLERANCE:  # theta lies on a rise far steeper than the rest
-        scan = unit * np.geomspace(1e-18, 1e-2, 33)
-        off = deviation(scan)
+        scan, off = between(1e-18, 1e-2, 33)
     elif not (off > LINEAR_TOLERANCE).any():
-        scan = unit * np.geomspace(1e2, 1e6, 9)
-        off = deviation(scan)
+        scan, off = between(1e2, 1e6, 9)
     for refinement in range(3):
         first = int(np.argmax(off > LINEAR_TOLERANCE))
         if not off[first] > LINEAR_TOLERANCE:
@@ -190,7 +191,7 @@ def _linear_limit(moments: Callable[[Array], Moments], slope: float, response: M
             return 0.0
         ends = slice(first - 1, first + 1)
         if refinement < 2:
-            scan = np.geomspace(*scan[ends], 9)
+            scan = np.geomspace(scan[first - 1], scan[first], 9)
             off = deviation(scan)
     logs = np.log(np.maximum(off[ends], 1e-300))  # a power of sigma, or steeper where the tails set in
     return float(np.exp(np.interp(math.log(LINEAR_TOLERANCE), logs, np.log(scan[ends]))))

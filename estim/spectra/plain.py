@@ -53,9 +53,9 @@ def plain(value: Any) -> Any:
 def _hexadecimal(value: Any) -> str:
     if not mpmath.isfinite(value):
         return f"mpf {mpmath.nstr(value)}"
-    # The mantissa of an mpf comes without its sign.
     mantissa, exponent = (int(part) for part in value.man_exp)
-    return f"{'-' if value < 0 else ''}0x{mantissa:x}p{exponent}"
+    # Whether man_exp carries the sign depends on the version of mpmath.
+    return f"{'-' if value < 0 else ''}0x{abs(mantissa):x}p{exponent}"
 
 
 def number(text: Any) -> Any:
