@@ -11,7 +11,7 @@ from estim.probe.assemble import assemble, certified_directions
 from estim.probe.derivatives.rough import without_rough
 from estim.probe.directions.noise import noise_of
 from estim.probe.model.batches import Batches, joined
-from estim.probe.model.given import require_nan_policy
+from estim.probe.model.finite import require_nan_policy
 from estim.probe.model.kinds import (
     is_function_of_jax,
     is_torch_module,

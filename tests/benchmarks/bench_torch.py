@@ -64,7 +64,7 @@ def base(inputs: int, depth: int) -> dict[str, float]:
 def ours(inputs: int, depth: int) -> dict[str, float]:
     """Take the matrix-free path; "pass" is the time of the Gram matrices, without spectra and errors."""
     import estim
-    from estim.probe.torch.large import TorchPasses
+    from estim.probe.torch.passes import TorchPasses
 
     base(inputs, depth)
     module, given = encoder(depth), bank(inputs)

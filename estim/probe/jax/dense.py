@@ -11,12 +11,13 @@ from estim.probe.derivatives.differentiate import Derivative
 from estim.probe.derivatives.rounding import EPS, MOVED, measured_error
 from estim.probe.jax.jacobian import Differentiated, differentiated
 from estim.probe.jax.parameters import moved_leaves, read_tree, vector_of
-from estim.probe.jax.precision import SINGLE, precision, rounding, word
+from estim.probe.jax.precision import SINGLE, in_double, precision, rounding, word
 from estim.probe.jax.readings import NOT_FINITE, Function, coarsest_of, require_kept, require_smooth
 from estim.probe.jax.slopes import hold, unchecked
 from estim.probe.jax.twin import in_float64
 from estim.probe.model.calls import First, require_inputs
-from estim.probe.model.given import check_jacobian, require_finite_derivatives
+from estim.probe.model.finite import require_finite_derivatives
+from estim.probe.model.given import check_jacobian
 from estim.probe.model.parameters import Parameters
 
 Array = npt.NDArray[np.float64]
@@ -160,7 +161,7 @@ def _held(function: Function, bank: Any, found: Differentiated, eps: float) -> t
     """Hold all readings together against differences, too, which see past the steps of a rounding; a note if vain."""
 
     def readings(leaves: list[Any]) -> Array:
-        return np.asarray(function.flat(leaves, bank)).astype(np.float64)
+        return in_double(function.flat(leaves, bank))
 
     return hold(function.tree, readings, lambda leaves, weights: np.asarray(weights @ found.take(leaves)), eps)
 

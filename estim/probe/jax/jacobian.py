@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.jax.compiled import FirstOf, compiled_or_not
+from estim.probe.jax.precision import in_double
 from estim.probe.jax.readings import Function, explained
 
 Array = npt.NDArray[np.float64]
@@ -138,8 +139,3 @@ def _seeds(count: int) -> Iterator[tuple[int, Array]]:
     size = min(_BLOCK, count)
     for start in range(0, count, _BLOCK):
         yield start, np.eye(size, count, start, dtype=np.float64)
-
-
-def in_double(array: Any) -> Array:
-    """Return an array of JAX in NumPy's float64."""
-    return np.asarray(array).astype(np.float64)

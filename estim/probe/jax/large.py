@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.arguments import numbers_of_inputs, real_number
+from estim.probe.arguments import numbers_of_inputs
 from estim.probe.derivatives.rounding import EPS
 from estim.probe.directions.noise import Whitening
 from estim.probe.jax.bank import Read, read_parts
@@ -20,7 +20,7 @@ from estim.probe.jax.precision import rounding, word
 from estim.probe.jax.readings import Function, require_kept
 from estim.probe.jax.slopes import require_derivative
 from estim.probe.jax.streamed import stream_of
-from estim.probe.matrix_free.large import at_least, in_order, noise_of, require_large
+from estim.probe.matrix_free.large import at_least, noise_of, require_large
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.streamed import streamed_sensitivity
 from estim.probe.matrix_free.way import record_of
@@ -127,12 +127,10 @@ def sensitivity_of_large(
     said = [] if eps <= EPS else [precision_note(word(eps), measured)]
     found = record_of(
         passes, way, noise, at_least(relative, rtol), derivative=given.derivative, repeats=repeats,
-        repeat_correlation=repeat_correlation, inputs=given.inputs, keep=asked.keep,
-        smallest_change=None if smallest_change is None else real_number(smallest_change, "smallest_change"),
-        progress=asked.progress,
+        repeat_correlation=repeat_correlation, inputs=given.inputs, places=given.read.places, kept=given.read.kept,
+        keep=asked.keep, smallest_change=smallest_change, progress=asked.progress,
         notes=(*given.notes, *said, *unknown, way.said),
     )  # fmt: skip
-    found = in_order(found, given.read.places, given.read.kept)
     return replace(found, notes=(*found.notes, *passes.notes))
 
 

@@ -65,11 +65,6 @@ def read_other(tree: Tree, given: Any, argument: str) -> Other:
     return Other(like, _differing(tree, other))
 
 
-def vector_of_leaves(leaves: Any) -> npt.NDArray[np.float64]:
-    """Return all entries of some leaves, (P,)."""
-    return np.concatenate([np.asarray(leaf).astype(np.float64).ravel() for leaf in leaves])
-
-
 def _require_alike(tree: Tree, other: Tree, argument: str) -> None:
     shapes = {name: leaf.shape for name, leaf in zip(other.names, other.leaves, strict=True)}
     for name, leaf in zip(tree.names, tree.leaves, strict=True):

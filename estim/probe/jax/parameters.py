@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from estim.masks import unmasked
 from estim.probe.derivatives.rounding import generic_signs
-from estim.probe.jax.precision import SHORTEST, is_floating, precision, rounding
+from estim.probe.jax.precision import SHORTEST, in_double, is_floating, precision, rounding
 from estim.probe.matrix_free.groups import given_groups
 from estim.probe.model.parameters import ROOT, Parameters, read_parameters
 
@@ -136,7 +137,7 @@ def vector_of(tree: Tree, names: Any = None, groups: Any = None) -> Parameters:
 def require_finite_leaves(tree: Tree, argument: str = "params") -> None:
     """Refuse parameters that are not finite; raises ValueError naming the first."""
     for name, leaf in zip(tree.names, tree.leaves, strict=True):
-        values = np.asarray(leaf).astype(np.float64).ravel()
+        values = in_double(leaf).ravel()
         if not np.isfinite(values).all():
             place = int(np.argmin(np.isfinite(values)))
             msg = f"{argument} must be finite; got {values[place]} for {name}, entry {place}"
@@ -145,12 +146,19 @@ def require_finite_leaves(tree: Tree, argument: str = "params") -> None:
 
 def moved_leaves(leaves: Sequence[Any], step: float) -> list[Any]:
     """Return leaves every entry of which is moved by about a relative step, some up and some down."""
-    sizes = [leaf.size for leaf in leaves]
-    signs = np.split(generic_signs(sum(sizes)), np.cumsum(sizes)[:-1])
-    return [
-        leaf * jnp.asarray(1.0 + step * sign.reshape(leaf.shape), dtype=leaf.dtype)
-        for leaf, sign in zip(leaves, signs, strict=True)
-    ]
+    factors = leaves_like(leaves, 1.0 + step * generic_signs(sum(leaf.size for leaf in leaves)))
+    return [leaf * factor for leaf, factor in zip(leaves, factors, strict=True)]
+
+
+def vector_of_leaves(leaves: Sequence[Any]) -> npt.NDArray[np.float64]:
+    """Return all entries of some leaves, (P,)."""
+    return np.concatenate([in_double(leaf).ravel() for leaf in leaves])
+
+
+def leaves_like(leaves: Sequence[Any], vector: npt.NDArray[np.float64]) -> list[Any]:
+    """Return a vector, (P,), as arrays of the shapes and dtypes of some leaves."""
+    parts = np.split(vector, np.cumsum([leaf.size for leaf in leaves])[:-1])
+    return [jnp.asarray(part.reshape(leaf.shape), leaf.dtype) for part, leaf in zip(parts, leaves, strict=True)]
 
 
 def name_of(path: Sequence[Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 _FINFO: Any = jnp.finfo
 
@@ -29,6 +30,11 @@ def is_floating(leaf: Any) -> bool:
     if not isinstance(leaf, jax.Array | np.ndarray | np.generic | float | complex):
         return False
     return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.inexact))
+
+
+def in_double(array: Any) -> npt.NDArray[np.float64]:
+    """Return an array of JAX in NumPy's float64."""
+    return np.asarray(array).astype(np.float64)
 
 
 def word(eps: float) -> str:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
 from estim.probe.jax.compiled import Compiled, FirstOf
+from estim.probe.jax.parameters import leaves_like, vector_of_leaves
 from estim.probe.jax.pieces import Parts, Piece, all_pieces, sampled
-from estim.probe.jax.precision import precision, rounding
+from estim.probe.jax.precision import in_double, precision, rounding
 from estim.probe.jax.readings import Function, explained
 from estim.probe.matrix_free.top import of_unit_size
 
@@ -56,20 +57,16 @@ class Products:
                 found = self._back(piece.bank, list(leaves), jnp.asarray(seed))
             except Exception as error:
                 raise ValueError(explained(error)) from error
-            return np.concatenate([np.asarray(one).astype(np.float64).ravel() for one in found])
+            return vector_of_leaves(found)
 
         return of_unit_size(product)(np.pad(weights, (0, piece.size - len(weights))))
 
     def forth(self, leaves: Sequence[Any], piece: Piece, vector: Array) -> Array:
         """Return J v, one for each reading of a piece; raises ValueError when JAX cannot."""
         self.function.require_end(leaves, piece.bank)
-        stops = np.cumsum([leaf.size for leaf in leaves])[:-1]
-        tangents = [
-            jnp.asarray(part.reshape(leaf.shape), dtype=leaf.dtype)
-            for part, leaf in zip(np.split(vector, stops), leaves, strict=True)
-        ]
+        tangents = leaves_like(leaves, vector)
         try:
-            found = np.asarray(self._forth(piece.bank, list(leaves), tangents)).astype(np.float64)
+            found = in_double(self._forth(piece.bank, list(leaves), tangents))
         except Exception as error:
             raise ValueError(explained(error)) from error
         return found[: piece.rows.stop - piece.rows.start]

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.derivatives.rounding import EPS, generic_signs
-from estim.probe.jax.other import vector_of_leaves
-from estim.probe.jax.parameters import Tree
+from estim.probe.jax.parameters import Tree, leaves_like, vector_of_leaves
 from estim.probe.jax.pieces import Parts, sampled
-from estim.probe.jax.precision import SINGLE, precision, word
+from estim.probe.jax.precision import SINGLE, in_double, precision, word
 from estim.probe.jax.products import INPUTS, Products
 from estim.probe.jax.readings import Function
 from estim.probe.jax.twin import in_float64
@@ -45,7 +44,7 @@ def require_derivative(function: Function, parts: Parts, eps: float) -> tuple[st
     def readings(leaves: list[Any]) -> Array:
         found = np.empty(count)
         for rows, bank, _ in sample:
-            found[rows] = np.asarray(twin.flat(leaves, bank)).astype(np.float64)[: rows.stop - rows.start]
+            found[rows] = in_double(twin.flat(leaves, bank))[: rows.stop - rows.start]
         return found
 
     def pulled(leaves: list[Any], weights: Array) -> Array:
@@ -62,8 +61,7 @@ def line_of(tree: Tree) -> tuple[Array, Callable[[float], list[Any]]]:
     """Return a direction that moves all parameters, (P,), and the leaves moved along it by `AWAY` and a step."""
     squares = [float(jnp.square(leaf.astype(jnp.float32)).mean()) if leaf.size else 0.0 for leaf in tree.leaves]
     direction = generic_signs(tree.size) * np.repeat(sizes_of_steps(squares), tree.sizes)
-    pairs = zip(tree.leaves, np.split(direction, np.cumsum(tree.sizes)[:-1]), strict=True)
-    steps = [jnp.asarray(part.reshape(leaf.shape), leaf.dtype) for leaf, part in pairs]
+    steps = leaves_like(tree.leaves, direction)
     return direction, lambda step: [leaf + (AWAY + step) * one for leaf, one in zip(tree.leaves, steps, strict=True)]
 
 
@@ -118,10 +116,7 @@ def hold(
                 np.linalg.norm(terms, axis=1), _LIBRARY,
             )  # fmt: skip
             return () if enough else unknown
-        require_slopes(
-            at, start, terms.sum(axis=1), np.linalg.norm(terms, axis=1), eps=eps,
-            library=_LIBRARY,
-        )  # fmt: skip
+        require_slopes(at, start, terms.sum(axis=1), np.linalg.norm(terms, axis=1), eps=eps, library=_LIBRARY)
         return ()
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from estim.probe.derivatives.rounding import EPS
-from estim.probe.jax.jacobian import in_double
 from estim.probe.jax.loops import Ends
 from estim.probe.jax.parameters import Tree
-from estim.probe.jax.precision import precision, raised, rounding
+from estim.probe.jax.precision import in_double, precision, raised, rounding
 from estim.probe.jax.readings import Function
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
@@ -13,10 +12,10 @@ from estim.probe.along import noisy
 from estim.probe.derivatives.rounding import EPS, MOVED, error_by_moving
 from estim.probe.directions.noise import Whitening
 from estim.probe.jax.bank import read_parts
-from estim.probe.jax.other import Other, read_argument, read_other, vector_of_leaves
-from estim.probe.jax.parameters import Tree, moved_leaves, read_tree
+from estim.probe.jax.other import Other, read_argument, read_other
+from estim.probe.jax.parameters import Tree, leaves_like, moved_leaves, read_tree, vector_of_leaves
 from estim.probe.jax.pieces import Parts, Piece, all_pieces
-from estim.probe.jax.precision import precision, raised, rounding
+from estim.probe.jax.precision import in_double, precision, raised, rounding
 from estim.probe.jax.products import INPUTS, Products
 from estim.probe.jax.readings import Function
 from estim.probe.jax.slopes import require_derivative
@@ -141,7 +140,7 @@ class _Line:
         """Return the readings at some leaves, (M,)."""
 
         def read(piece: Piece) -> Array:
-            found = np.asarray(self.function.flat(list(leaves), piece.bank)).astype(np.float64)
+            found = in_double(self.function.flat(list(leaves), piece.bank))
             if len(found) != piece.size:
                 msg = f"the model must always return the same number of readings; got {piece.size}, then {len(found)}"
                 raise ValueError(msg)
@@ -152,7 +151,8 @@ class _Line:
     def partly(self, change: Array) -> Array:
         """Return the readings after a change of all parameters, (M,); NaN where the function fails."""
         with precision(self.function.tree.double):
-            leaves = [leaf + part for leaf, part in zip(self.leaves, self._split(change), strict=True)]
+            steps = leaves_like(self.leaves, change)
+            leaves = [leaf + step for leaf, step in zip(self.leaves, steps, strict=True)]
         try:
             return self.at(leaves)
         except Exception:
@@ -169,11 +169,6 @@ class _Line:
             for piece in all_pieces(self.parts, INPUTS):
                 found[piece.rows] = take(piece)[: piece.rows.stop - piece.rows.start]
         return found[self.order]
-
-    def _split(self, change: Array) -> list[Any]:
-        stops = np.cumsum(self.function.tree.sizes)[:-1]
-        pairs = zip(self.leaves, np.split(change, stops), strict=True)
-        return [jnp.asarray(part.reshape(leaf.shape), leaf.dtype) for leaf, part in pairs]
 
 
 def _error(

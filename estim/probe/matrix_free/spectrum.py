@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.derivatives.rounding import EPS
 from estim.probe.directions.noise import Whitening
 
 Array = npt.NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 #: Roundings of the largest eigenvalue by which an eigenvalue of a symmetric matrix may be off.
 _EIGH = 16.0
 #: Standard deviations of a sum of roundings, in units of that of its largest terms.

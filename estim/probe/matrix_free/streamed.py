@@ -20,7 +20,7 @@ from estim.probe.directions.noise import Whitening
 from estim.probe.directions.proven import declared_symmetries, require_still
 from estim.probe.directions.shares import CARRIERS, largest
 from estim.probe.matrix_free.passes import progress_bar
-from estim.probe.model.given import require_finite_derivatives
+from estim.probe.model.finite import require_finite_derivatives
 from estim.probe.model.parameters import Parameters
 from estim.probe.model.probed import Probed
 from estim.probe.record import Sensitivity

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
+from estim.probe.derivatives.rounding import EPS
 from estim.probe.matrix_free.passes import Grams
 
 Array = npt.NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 #: Rows of the first blocks whose products are formed again in double precision, to see what rounding does.
-_SAMPLE = 48
+SAMPLE = 48
 #: Times what the sample shows.
 _MARGIN = 3.0
 #: Columns up to which a product is formed in double precision: it costs nothing, and may be what is hard to see.
@@ -48,7 +48,7 @@ class Sums:
 
     def _look(self, group: str, block: npt.NDArray[Any], product: npt.NDArray[Any]) -> None:
         """Compare a few products with double precision."""
-        few = block[:_SAMPLE].astype(np.float64)
+        few = block[:SAMPLE].astype(np.float64)
         exact = few @ few.T
         off = np.triu(product[: len(few), : len(few)] - exact)
         self.errors[group] += float(np.linalg.norm(off + np.triu(off, 1).T))
@@ -59,12 +59,13 @@ class Sums:
         for total in self.totals.values():
             for k in range(len(total) - 1):  # in place: there may be many
                 total[k + 1 :, k] = total[k, k + 1 :]
-        # Sums of many products in double precision have nothing better to be compared with.
-        rounding = {
-            group: 8.0 * EPS + (_MARGIN * self.errors[group] / size if size else 0.0)
-            for group, size in self.sizes.items()
-        }
-        return Grams(self.totals, rounding, ())
+        return Grams(self.totals, rounding_seen(self.errors, self.sizes), ())
+
+
+def rounding_seen(errors: dict[str, float], sizes: dict[str, float]) -> dict[str, float]:
+    """Return the rounding of Gram matrices from errors seen in samples of some sizes (traces), by group."""
+    # Sums of many products in double precision have nothing better to be compared with.
+    return {group: 8.0 * EPS + (_MARGIN * errors[group] / size if size else 0.0) for group, size in sizes.items()}
 
 
 def out_of_range(product: npt.NDArray[Any], tiny: float, columns: int) -> bool:

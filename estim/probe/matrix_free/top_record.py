@@ -1,8 +1,6 @@
 """The record of a model whose readings and parameters are both too many: its strongest directions, and the rest."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +8,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from estim.probe.matrix_free.directions import input_share, statuses
 from estim.probe.matrix_free.groups import norms_of_groups, sizes_of_groups
+from estim.probe.matrix_free.passes import Passes
 from estim.probe.matrix_free.record import ModelSensitivity
-from estim.probe.matrix_free.top import Top, largest, memory, products_needed, transposed
+from estim.probe.matrix_free.top import largest, memory, products_needed, transposed
 
 Array = npt.NDArray[np.float64]
 
@@ -40,10 +39,7 @@ def top_cost(count: int, readings: int, parameters: int) -> tuple[str, int, floa
 
 def top_sensitivity(
     matrix: LinearOperator,
-    names: tuple[str, ...],
-    sizes: Sequence[int],
-    norms: Sequence[float],
-    groups: tuple[str, ...],
+    passes: Passes,
     relative: dict[str, float],
     *,
     scale: Array,
@@ -60,8 +56,9 @@ def top_sensitivity(
     Parameters
     ----------
     matrix : LinearOperator, shape (M, P)
-    names, sizes, norms, groups
-        (tensors,) names, numbers of parameters, norms and groups.
+        The whitened Jacobian.
+    passes : Passes
+        Its model.
     relative : dict of str to float
         |E|_F / |J|_F of the tensors of each group, and of all under "".
     scale : ndarray, shape (M,)
@@ -79,15 +76,15 @@ def top_sensitivity(
     errors = {name: value * float(np.sqrt(information)) for name, value in relative.items()}
     resolution = max(errors[""], top.smallest)
     rank = int(np.count_nonzero(top.values > resolution))
-    counts = sizes_of_groups(groups, sizes)
+    counts = sizes_of_groups(passes.groups, passes.sizes)
     group_names = tuple(counts)
-    owner = np.array([group_names.index(group) for group in groups])
-    readout, share, kept = _both_sides(matrix, top, rank, (owner, np.asarray(sizes)), keep)
+    owner = np.repeat([group_names.index(group) for group in passes.groups], passes.sizes)
+    readout, share, kept = _both_sides(matrix, top.vectors[:, :rank], owner, len(group_names), keep)
     table = [_row(top.values[:rank], share[k], counts[name], errors[name]) for k, name in enumerate(group_names)]
     return ModelSensitivity(
-        names=names,
-        sizes=np.array(sizes, dtype=np.int64),
-        groups=groups,
+        names=passes.names,
+        sizes=np.array(passes.sizes, dtype=np.int64),
+        groups=passes.groups,
         singular_values=top.values,
         errors=top.errors + errors[""],
         status=statuses(top.values, rank, smallest_change),
@@ -99,7 +96,7 @@ def top_sensitivity(
         group_singular_values=np.zeros((len(group_names), 0)),
         group_resolution=np.array([errors[name] for name in group_names]),
         group_share=share,
-        group_norms=np.array([*norms_of_groups(groups, norms).values()]),
+        group_norms=np.array([*norms_of_groups(passes.groups, passes.norms).values()]),
         relative_singular_values=np.zeros(0),
         relative_resolution=np.inf,
         kept=np.arange(len(kept)),
@@ -118,21 +115,23 @@ def top_sensitivity(
     )
 
 
-def _both_sides(matrix: LinearOperator, top: Top, rank: int, tensors: Any, keep: int) -> tuple[Array, Array, Array]:
+def _both_sides(
+    matrix: LinearOperator, vectors: Array, owner: npt.NDArray[np.int64], groups: int, keep: int
+) -> tuple[Array, Array, Array]:
     """Return left singular vectors (M, rank), shares of groups (groups, rank) and the kept right ones (kept, P).
 
-    One right vector is held at a time, but for those kept, where parameters are more than readings.
+    `vectors` are of the shorter side, (n, rank); `owner`, (P,), is the number of each parameter's group. One right
+    vector is held at a time, but for those kept, where parameters are more than readings.
     """
-    owner, sizes = tensors
-    readings, parameters = matrix.shape
+    (readings, parameters), rank = matrix.shape, vectors.shape[1]
     wide = readings <= parameters
-    readout, share = np.empty((readings, rank)), np.zeros((int(owner.max()) + 1, rank))
+    readout, share = np.empty((readings, rank)), np.zeros((groups, rank))
     kept = np.empty((min(keep, rank), parameters))
     for k in range(rank):
-        right = matrix.rmatvec(top.vectors[:, k]) if wide else top.vectors[:, k]
+        right = matrix.rmatvec(vectors[:, k]) if wide else vectors[:, k]
         right = right / np.linalg.norm(right)
-        readout[:, k] = top.vectors[:, k] if wide else matrix.matvec(right)
-        share[:, k] = np.bincount(np.repeat(owner, sizes), np.square(right), len(share))
+        readout[:, k] = vectors[:, k] if wide else matrix.matvec(right)
+        share[:, k] = np.bincount(owner, np.square(right), groups)
         if k < len(kept):
             kept[k] = right
     if not wide and rank:  # orthonormal but for the residual of the iteration: from the strongest on

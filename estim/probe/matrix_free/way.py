@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from estim.probe.directions.noise import Whitening
 from estim.probe.matrix_free.cost import available, cost, gram_bytes, in_bytes
-from estim.probe.matrix_free.large import model_sensitivity
+from estim.probe.matrix_free.large import in_order, model_sensitivity
 from estim.probe.matrix_free.passes import Passes, progress_bar
 from estim.probe.matrix_free.record import ModelSensitivity
 from estim.probe.matrix_free.top_record import directions_sought, top_cost, top_sensitivity
+from estim.real_numbers import real_number
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,22 @@ def way_of(
 
 
 def record_of(
-    passes: Passes, way: Way, noise: Whitening, relative: dict[str, float], *, progress: bool, **options: Any
-) -> ModelSensitivity:
-    """Return the record of a model by a way; arguments are those of `model_sensitivity`."""
+    passes: Passes, way: Way, noise: Whitening, relative: dict[str, float], *, places: npt.NDArray[np.int64],
+    kept: npt.NDArray[np.bool_], smallest_change: Any, progress: bool, **options: Any,
+) -> ModelSensitivity:  # fmt: skip
+    """Return the record of a model by a way, its readings in the order that a user sees.
+
+    Parameters
+    ----------
+    places, kept : ndarray, shape (all readings,)
+        Of each reading as it comes, its place among all, and whether it is left.
+    passes, noise, relative, smallest_change, progress, options
+        As for `model_sensitivity`.
+    """
+    options["smallest_change"] = None if smallest_change is None else real_number(smallest_change, "smallest_change")
     if not way.strongest:
-        return model_sensitivity(passes, noise, relative, progress=progress, **options)
+        found = model_sensitivity(passes, noise, relative, progress=progress, **options)
+        return in_order(found, places, kept)
     with progress_bar(way.passes, progress, "pass") as bar:
         matrix = passes.operator(noise.scale, bar.update)
-        return top_sensitivity(
-            matrix, passes.names, passes.sizes, passes.norms, passes.groups, relative, scale=noise.scale, **options
-        )
+        return in_order(top_sensitivity(matrix, passes, relative, scale=noise.scale, **options), places, kept)

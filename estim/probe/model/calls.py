@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from estim.probe.derivatives.rounding import EPS
 from estim.probe.model.missing import missing_key
-from estim.probe.model.parameters import Parameters
+from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.readings import flatten, input_of_each, split_complex
 from estim.probe.model.untouched import call_with_copy
 
 Array = npt.NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 #: Two calls that differ by more than this part of the largest reading differ by more than the order of a sum can do.
 REPEATABLE = 1e-10
 #: The same in roundings, for floats shorter than these.
@@ -194,8 +194,6 @@ def spread(once: Array, again: Array, eps: float = EPS) -> float:
 
 def _changed(parameters: Parameters, given: Any) -> bool:
     """Tell whether a model wrote into the parameters it was given."""
-    from estim.probe.model.parameters import read_parameters
-
     try:
         now = read_parameters(given).values
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
 """Jacobians that come with a model: read, checked against the model, and told exact or not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Rational
 from typing import Any
 
@@ -11,8 +11,10 @@ from estim.masks import unmasked
 from estim.probe.derivatives.differentiate import along, scales_of
 from estim.probe.derivatives.rounding import EPS, generic_signs
 from estim.probe.model.calls import First
-from estim.probe.model.parameters import Parameters
+from estim.probe.model.missing import missing_key
+from estim.probe.model.parameters import Leaf, Parameters
 from estim.probe.model.readings import split_complex
+from estim.probe.model.untouched import call_with_copy
 
 Array = npt.NDArray[np.float64]
 
@@ -22,17 +24,13 @@ _SURE = 4.0
 _MARGIN = 3.0
 #: Units in the last place up to which a disagreement is rounding.
 _ROUNDING = 64.0
-#: Rounding of short floats, as NumPy's ``finfo`` has it; bfloat16 is of torch and JAX.
-_SHORT = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "complex64": 2.0**-23}
 #: Rows at a time.
 _BLOCK = 256
-#: Entries at a time.
-_ENTRIES = 2**16
 
 
 def read_jacobian(given: Any, parameters: Parameters, first: First) -> tuple[Array, npt.NDArray[Any] | None]:
     """Return a Jacobian as float64, (M, P), and its entries where all of them are exact (integers, fractions)."""
-    matrix = split_complex(parameters.columns(given, first.calls.size))
+    matrix = split_complex(columns_of(given, first.calls.size, parameters))
     if len(matrix) != first.total:  # real derivatives of complex readings: the imaginary parts are missing
         msg = f"jac must return complex derivatives, as the readings are complex; got dtype {matrix.dtype}"
         raise ValueError(msg)
@@ -94,101 +92,91 @@ def _root_sum(jacobian: Array, direction: Array) -> Array:
     return np.concatenate([np.linalg.norm(block * direction, axis=1) for block in blocks])
 
 
-def short_floats(jacobian: Any) -> float:
-    """Return the relative rounding of a Jacobian in short floats, also of one that was only stored in long ones.
+def derivatives_of(function: Callable[..., Any], bank: Any, name: str, parameters: Parameters | None = None) -> Any:
+    """Return what a function for derivatives, at parameters if any, gives for a bank, its errors explained."""
 
-    Entries with few digits, as of whole numbers or of halves, tell nothing: zero.
+    def explained(copy: Any) -> Any:
+        try:
+            return function(copy) if parameters is None else function(parameters.rebuild(parameters.values), copy)
+        except Exception as error:
+            absent = ""
+            if parameters is not None:
+                given = parameters.rebuild(parameters.values)
+                absent = missing_key(lambda watched: function(watched, copy), given, error)
+            msg = f"{name} raised {error!r}{f': {absent}' if absent else ' for this bank'}"
+            raise ValueError(msg) from error
+
+    return call_with_copy(explained, bank, name)
+
+
+def rows_of(jacobian: Any) -> int:
+    """Return how many readings a Jacobian, a matrix or nested like the parameters, has derivatives of."""
+    while isinstance(jacobian, Mapping) and jacobian:
+        jacobian = next(iter(jacobian.values()))
+    try:
+        return len(jacobian)
+    except TypeError as error:
+        msg = f"jacobian(bank) must return (readings, P) or be nested like the parameters; got {jacobian!r:.60}"
+        raise TypeError(msg) from error
+
+
+def columns_of(derivative: Any, rows: int, parameters: Parameters) -> npt.NDArray[Any]:
+    """Return a Jacobian, nested like the parameters or already a matrix, as (rows, P).
+
+    The columns of a parameter that stands in several places are added up.
     """
-    parts = list(_parts(jacobian))
-    short = max(map(rounding_of, parts), default=0.0)
-    if short:
-        return short
-    arrays = [np.asarray(unmasked(part)) for part in parts]
-    if not arrays or any(array.dtype != np.float64 or not array.size for array in arrays):
-        return 0.0
-    blocks = [block for array in arrays for block in np.array_split(array.reshape(-1), -(-array.size // _ENTRIES))]
-    with np.errstate(over="ignore"):
-        held = all((block == block.astype(np.float32)).all() for block in blocks)
-        if not held or all((block * 2.0**12 == np.round(block * 2.0**12)).all() for block in blocks):
-            return 0.0
-    return float(np.finfo(np.float32).eps)
+    size = len(parameters.values)
+    if not is_nested(derivative):
+        matrix = _as_array(derivative)
+        if matrix.shape == (rows, size):
+            return matrix
+        if not isinstance(parameters.tree, Leaf):
+            msg = f"jac must return shape ({rows}, {size}), readings by parameters; got {matrix.shape}"
+            raise ValueError(msg)
+    pairs = list(_pairs(parameters.tree, derivative))
+    kind = object if any(entries.dtype == object for _, entries in pairs) else np.float64
+    if any(entries.dtype.kind == "c" for _, entries in pairs):
+        kind = np.complex128
+    total = np.zeros((rows, size), dtype=kind)
+    for leaf, entries in pairs:
+        if entries.size != rows * leaf.places.size:
+            shape = (rows, *leaf.places.shape)
+            msg = f"jac must return shape {shape} for {leaf.name}, readings first; got {entries.shape}"
+            raise ValueError(msg)
+        np.add.at(total.T, leaf.places.ravel(), entries.reshape(rows, -1).T)
+    return total
 
 
-def _parts(jacobian: Any) -> Iterator[Any]:
-    """Yield the matrices of a Jacobian that is nested like parameters, or the one that it is."""
-    if isinstance(jacobian, Mapping):
-        jacobian = list(jacobian.values())
-    elif not (isinstance(jacobian, list | tuple) and any(isinstance(part, np.ndarray | Mapping) for part in jacobian)):
-        yield jacobian
+def _pairs(tree: Any, nested: Any) -> Iterator[tuple[Leaf, npt.NDArray[Any]]]:
+    """Yield every leaf with its part of a structure nested in the same way."""
+    if isinstance(tree, Leaf) and not isinstance(nested, Mapping):
+        yield tree, _as_array(nested)
         return
-    for part in jacobian:
-        yield from _parts(part)
-
-
-def rounding_of(array: Any) -> float:
-    """Return the relative rounding of numbers whose type says that they are short floats, of any library; else zero."""
-    if isinstance(array, list | tuple):
-        array = np.asarray(unmasked(array))
-    kinds = list(array.dtypes) if hasattr(array, "columns") else [getattr(array, "dtype", None)]
-    return max((_SHORT.get(getattr(kind, "name", str(kind)).rpartition(".")[2], 0.0) for kind in kinds), default=0.0)
-
-
-def short_note(relative: float) -> str:
-    """Say what the error of a Jacobian in short floats is taken to be."""
-    return f"the Jacobian is in short floats: its error is taken to be {relative:.1g} of its entries"
-
-
-def require_nan_policy(nan_policy: Any) -> None:
-    """Refuse what is no policy for readings that are NaN; raises ValueError."""
-    if not isinstance(nan_policy, str) or nan_policy not in ("raise", "omit"):
-        msg = f"nan_policy must be 'raise' or 'omit'; got {nan_policy!r}"
+    if not _nested_alike(tree, nested):
+        msg = f"jac must return (readings, P) or be nested like params; got {nested!r:.80}"
         raise ValueError(msg)
+    for key in tree if isinstance(tree, dict) else range(len(tree)):
+        yield from _pairs(tree[key], nested[key])
 
 
-class NotFiniteError(ValueError):
-    """No reading of a bank is finite, or no derivative; a batch of a larger bank may be like that."""
-
-    def __init__(self, rows: int, first: First) -> None:
-        super().__init__(f"readings and derivatives must be finite; none of {rows} is")
-        self.total, self.complex = first.total, first.complex
-        self.bank_size: int | None = first.bank_size
+def _nested_alike(tree: Any, nested: Any) -> bool:
+    if isinstance(tree, dict):
+        return isinstance(nested, Mapping) and set(nested) == set(tree)
+    return isinstance(tree, list | tuple) and isinstance(nested, list | tuple) and len(nested) == len(tree)
 
 
-def finite_rows(values: Array, first: First, columns: tuple[str, ...], omit: bool) -> npt.NDArray[np.intp]:
-    """Return the rows without NaN and infinities, (rows,); refuse such rows unless they are to be omitted.
-
-    Raises
-    ------
-    ValueError
-        Naming the first reading and its input.
-    NotFiniteError
-        When no reading is left.
-    """
-    blocks = (values[start : start + _BLOCK] for start in range(0, max(len(values), 1), _BLOCK))
-    rows = np.concatenate([np.isfinite(block).all(axis=1) for block in blocks])
-    if not rows.all() and not omit:
-        i = int(np.argmin(rows))
-        j = int(np.argmin(np.isfinite(values[i])))
-        msg = (
-            f"readings and derivatives must be finite; {columns[j]} in row {first.places[i]} "
-            f"(input {first.inputs[i]}) is {values[i, j]}; nan_policy='omit' of "
-            "estim.sensitivity leaves such rows out"
-        )
-        raise ValueError(msg)
-    if not rows.any():
-        raise NotFiniteError(len(rows), first)
-    return np.flatnonzero(rows)
+def is_nested(derivative: Any) -> bool:
+    """Tell a structure of arrays from a matrix, which may be written as a list of lists of numbers."""
+    if isinstance(derivative, Mapping):
+        return True
+    return isinstance(derivative, list | tuple) and any(isinstance(part, np.ndarray | Mapping) for part in derivative)
 
 
-def require_finite_derivatives(
-    jacobian: Array, names: tuple[str, ...], places: npt.NDArray[Any], inputs: npt.NDArray[Any], cause: str = ""
-) -> None:
-    """Refuse a Jacobian, (M, P), of readings at some places, (M,), with an entry that is not finite; ValueError."""
-    finite = np.isfinite(jacobian)
-    if not finite.all():
-        i, j = (int(place) for place in np.argwhere(~finite)[0])
-        msg = (
-            f"derivatives must be finite; that by {names[j]} of reading {places[i]} (input {inputs[i]}) is "
-            f"{jacobian[i, j]}{cause}"
-        )
-        raise ValueError(msg)
+def _as_array(values: Any) -> npt.NDArray[Any]:
+    array = np.asarray(unmasked(values))
+    if array.dtype.kind not in "biufcO":
+        msg = f"jac must return numbers; got dtype {array.dtype}"
+        raise TypeError(msg)
+    if array.dtype.kind in "iu":
+        return array.astype(object)  # whole numbers are exact entries
+    return array if array.dtype.kind in "cO" else array.astype(np.float64, copy=False)

@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.masks import unmasked
-from estim.probe.arguments import numbers_of_inputs, reals, words
+from estim.probe.arguments import numbers_of_inputs, words
 from estim.probe.labels import in_order
-from estim.probe.model.given import rounding_of, short_note
+from estim.probe.model.finite import require_nan_policy
 from estim.probe.model.probed import Probed
+from estim.probe.model.short_floats import rounding_of, short_note
+from estim.real_numbers import reals
 
 Array = npt.NDArray[np.float64]
 
@@ -120,9 +122,7 @@ def _nonempty(values: Array) -> Array:
 
 
 def _kept(values: Array, nan_policy: str) -> npt.NDArray[np.bool_]:
-    if not isinstance(nan_policy, str) or nan_policy not in ("raise", "omit"):
-        msg = f"nan_policy must be 'raise' or 'omit'; got {nan_policy!r}"
-        raise ValueError(msg)
+    require_nan_policy(nan_policy)
     kept = np.empty(len(values), dtype=np.bool_)
     for start in range(0, len(values), _ROWS):
         part = values[start : start + _ROWS]

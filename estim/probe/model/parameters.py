@@ -1,6 +1,6 @@
 """Parameters of any shape as one float64 vector, and back."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from numbers import Number
 from typing import Any
@@ -53,32 +53,6 @@ class Parameters:
     def rebuild(self, vector: npt.NDArray[Any]) -> Any:
         """Return fresh parameters, structured as given, with the entries of a (P,) vector."""
         return _map_leaves(self.tree, lambda leaf: leaf.rebuild(vector))
-
-    def columns(self, derivative: Any, rows: int) -> npt.NDArray[Any]:
-        """Return a Jacobian, nested like the parameters or already a matrix, as (rows, P).
-
-        The columns of a parameter that stands in several places are added up.
-        """
-        size = len(self.values)
-        if not _is_nested(derivative):
-            matrix = _as_array(derivative)
-            if matrix.shape == (rows, size):
-                return matrix
-            if not isinstance(self.tree, Leaf):
-                msg = f"jac must return shape ({rows}, {size}), readings by parameters; got {matrix.shape}"
-                raise ValueError(msg)
-        pairs = list(_pairs(self.tree, derivative))
-        kind = object if any(entries.dtype == object for _, entries in pairs) else np.float64
-        if any(entries.dtype.kind == "c" for _, entries in pairs):
-            kind = np.complex128
-        total = np.zeros((rows, size), dtype=kind)
-        for leaf, entries in pairs:
-            if entries.size != rows * leaf.places.size:
-                shape = (rows, *leaf.places.shape)
-                msg = f"jac must return shape {shape} for {leaf.name}, readings first; got {entries.shape}"
-                raise ValueError(msg)
-            np.add.at(total.T, leaf.places.ravel(), entries.reshape(rows, -1).T)
-        return total
 
 
 def read_parameters(
@@ -254,38 +228,3 @@ def _map_leaves(tree: Any, function: Callable[[Leaf], Any]) -> Any:
         return {key: _map_leaves(item, function) for key, item in tree.items()}
     items = [_map_leaves(item, function) for item in tree]
     return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-
-
-def _pairs(tree: Any, nested: Any) -> Iterator[tuple[Leaf, npt.NDArray[Any]]]:
-    """Yield every leaf with its part of a structure nested in the same way."""
-    if isinstance(tree, Leaf) and not isinstance(nested, Mapping):
-        yield tree, _as_array(nested)
-        return
-    if not _nested_alike(tree, nested):
-        msg = f"jac must return (readings, P) or be nested like params; got {nested!r:.80}"
-        raise ValueError(msg)
-    for key in tree if isinstance(tree, dict) else range(len(tree)):
-        yield from _pairs(tree[key], nested[key])
-
-
-def _nested_alike(tree: Any, nested: Any) -> bool:
-    if isinstance(tree, dict):
-        return isinstance(nested, Mapping) and set(nested) == set(tree)
-    return isinstance(tree, list | tuple) and isinstance(nested, list | tuple) and len(nested) == len(tree)
-
-
-def _is_nested(derivative: Any) -> bool:
-    """Tell a structure of arrays from a matrix, which may be written as a list of lists of numbers."""
-    if isinstance(derivative, Mapping):
-        return True
-    return isinstance(derivative, list | tuple) and any(isinstance(part, np.ndarray | Mapping) for part in derivative)
-
-
-def _as_array(values: Any) -> npt.NDArray[Any]:
-    array = np.asarray(unmasked(values))
-    if array.dtype.kind not in "biufcO":
-        msg = f"jac must return numbers; got dtype {array.dtype}"
-        raise TypeError(msg)
-    if array.dtype.kind in "iu":
-        return array.astype(object)  # whole numbers are exact entries
-    return array if array.dtype.kind in "cO" else array.astype(np.float64, copy=False)

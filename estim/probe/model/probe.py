@@ -1,6 +1,6 @@
 """What can be probed: any model, as readings, Jacobian and a bound of its error."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,15 +12,8 @@ from estim.probe.arguments import numbers_of_inputs
 from estim.probe.derivatives.differentiate import Derivative, Workers, differentiate
 from estim.probe.model.batches import Batches
 from estim.probe.model.calls import First, first_calls, require_inputs, restricted, without_readings
-from estim.probe.model.given import (
-    NotFiniteError,
-    check_jacobian,
-    finite_rows,
-    read_jacobian,
-    require_nan_policy,
-    short_floats,
-    short_note,
-)
+from estim.probe.model.finite import finite_rows, require_nan_policy
+from estim.probe.model.given import check_jacobian, derivatives_of, read_jacobian, rows_of
 from estim.probe.model.kinds import (
     has_jacobian,
     is_function_of_jax,
@@ -29,12 +22,11 @@ from estim.probe.model.kinds import (
     require_no_module,
     require_own_derivatives,
 )
-from estim.probe.model.missing import missing_key
 from estim.probe.model.parameters import Parameters, read_parameters
 from estim.probe.model.probed import Probed
 from estim.probe.model.readings import complex_note
-from estim.probe.model.stacked import stacked
-from estim.probe.model.untouched import call_with_copy
+from estim.probe.model.short_floats import short_floats, short_note
+from estim.probe.model.stacked import by_batch
 
 Array = NDArray[np.float64]
 
@@ -79,7 +71,7 @@ def probe(
         raise TypeError(msg)
     options = _Options(params, jac, names, groups, nan_policy == "omit", workers, progress)
     one = _choose(model, options)
-    found = _with_notes(_by_batch(one, bank) if isinstance(bank, Batches) else one(bank))
+    found = _with_notes(by_batch(one, bank) if isinstance(bank, Batches) else one(bank))
     return found if inputs is None else replace(found, inputs=numbers_of_inputs(inputs, found.total)[found.kept])
 
 
@@ -163,7 +155,7 @@ def _probe_callable(model: Callable[..., Any], bank: Any, parameters: Parameters
         derivative = differentiate(first, parameters, options.workers, options.progress)
         return _finished(first, derivative, None, parameters, options)
     jac = options.jac
-    given = _derivatives(jac, bank, "jac", parameters)
+    given = derivatives_of(jac, bank, "jac", parameters)
     jacobian, exact = read_jacobian(given, parameters, first)
     relative, notes = check_jacobian(jacobian, first, parameters)
     relative = max(relative, 0.0 if exact is not None else short_floats(given))
@@ -176,11 +168,11 @@ def _probe_exact(model: Any, bank: Any, options: _Options) -> Probed:
     own = f"{type(model).__name__}.jacobian"
     if callable(model):
         first = _first(_Evaluated(model), bank, parameters, options)
-        given = _derivatives(model.jacobian, bank, own)
+        given = derivatives_of(model.jacobian, bank, own)
     else:
         require_inputs(bank)
-        given = _derivatives(model.jacobian, bank, own)
-        first = without_readings(_rows_of(given), parameters)
+        given = derivatives_of(model.jacobian, bank, own)
+        first = without_readings(rows_of(given), parameters)
     jacobian, exact = read_jacobian(given, parameters, first)
     relative = 0.0 if exact is not None else short_floats(given)
     return _finished(first, _with_error(jacobian, relative, "exact", ()), exact, parameters, options)
@@ -193,34 +185,6 @@ def _with_error(jacobian: Array, relative: float, how: str, notes: tuple[str, ..
     if not notes:
         notes = (short_note(relative),)
     return Derivative(jacobian, relative * np.abs(jacobian), how, notes)
-
-
-def _derivatives(function: Callable[..., Any], bank: Any, name: str, parameters: Parameters | None = None) -> Any:
-    """Return what a function for derivatives, at parameters if any, gives for a bank, its errors explained."""
-
-    def explained(copy: Any) -> Any:
-        try:
-            return function(copy) if parameters is None else function(parameters.rebuild(parameters.values), copy)
-        except Exception as error:
-            absent = ""
-            if parameters is not None:
-                given = parameters.rebuild(parameters.values)
-                absent = missing_key(lambda watched: function(watched, copy), given, error)
-            msg = f"{name} raised {error!r}{f': {absent}' if absent else ' for this bank'}"
-            raise ValueError(msg) from error
-
-    return call_with_copy(explained, bank, name)
-
-
-def _rows_of(jacobian: Any) -> int:
-    """Return how many readings a Jacobian, a matrix or nested like the parameters, has derivatives of."""
-    while isinstance(jacobian, Mapping) and jacobian:
-        jacobian = next(iter(jacobian.values()))
-    try:
-        return len(jacobian)
-    except TypeError as error:
-        msg = f"jacobian(bank) must return (readings, P) or be nested like the parameters; got {jacobian!r:.60}"
-        raise TypeError(msg) from error
 
 
 def _probe_network(network: Network, bank: Any, options: _Options) -> Probed:
@@ -292,17 +256,3 @@ def _finished(
         complex=first.complex,
         bank_size=first.bank_size,
     )
-
-
-def _by_batch(one: Callable[[Any], Probed], bank: Batches) -> Probed:
-    parts: list[Probed | NotFiniteError] = []
-    for number, batch in enumerate(bank):
-        try:
-            parts.append(one(batch))
-        except NotFiniteError as error:  # other batches may have finite readings
-            parts.append(error)
-        except (TypeError, ValueError) as error:
-            msg = f"batch {number}: {error}"
-            raise type(error)(msg) from error
-    next(iter(bank))  # once more: of what is shuffled, a single pass would say nothing
-    return stacked(parts)

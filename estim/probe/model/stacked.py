@@ -1,17 +1,16 @@
 """Batches of a bank put together: what comes out is what the whole bank would give, order included."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from estim.probe.model.given import NotFiniteError
+from estim.probe.model.batches import Batches
+from estim.probe.model.finite import NotFiniteError
+from estim.probe.model.probed import Probed
 from estim.probe.model.readings import require_one_kind
-
-if TYPE_CHECKING:
-    from estim.probe.model.probed import Probed
 
 #: From the surest to the least sure.
 _METHODS = ("exact", "arithmetic in balls", "given", "complex step", "differences")
@@ -24,7 +23,22 @@ def _rank(method: str) -> int:
     return _METHODS.index(method) if method in _METHODS else 1
 
 
-def stacked(batches: "Sequence[Probed | NotFiniteError]") -> "Probed":
+def by_batch(one: Callable[[Any], Probed], bank: Batches) -> Probed:
+    """Probe a bank batch after batch."""
+    parts: list[Probed | NotFiniteError] = []
+    for number, batch in enumerate(bank):
+        try:
+            parts.append(one(batch))
+        except NotFiniteError as error:  # other batches may have finite readings
+            parts.append(error)
+        except (TypeError, ValueError) as error:
+            msg = f"batch {number}: {error}"
+            raise type(error)(msg) from error
+    next(iter(bank))  # once more: of what is shuffled, a single pass would say nothing
+    return stacked(parts)
+
+
+def stacked(batches: Sequence[Probed | NotFiniteError]) -> Probed:
     """Put batches one after the other; of complex readings all real parts, then all imaginary parts.
 
     Raises
@@ -63,7 +77,7 @@ def _joined(rows: list[NDArray[Any]], order: NDArray[np.intp] | None) -> NDArray
     return np.concatenate(rows) if order is None else np.concatenate(rows)[order]
 
 
-def _places(part: "Probed", before: int, total: int) -> NDArray[np.int64]:
+def _places(part: Probed, before: int, total: int) -> NDArray[np.int64]:
     """Return the place of each reading of a batch among all, (M,)."""
     if not part.complex:
         return part.kept + before
@@ -71,11 +85,11 @@ def _places(part: "Probed", before: int, total: int) -> NDArray[np.int64]:
     return part.kept + before // 2 + np.where(imaginary, (total - part.total) // 2, 0)
 
 
-def _bank_size(part: "Probed | NotFiniteError") -> int:
+def _bank_size(part: Probed | NotFiniteError) -> int:
     return int(part.inputs.max(initial=-1)) + 1 if part.bank_size is None else part.bank_size  # type: ignore[union-attr]
 
 
-def _notes(parts: "list[Probed]") -> tuple[str, ...]:
+def _notes(parts: list[Probed]) -> tuple[str, ...]:
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     if len(notes) <= _MOST_NOTES:
         return notes

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from estim.probe.model.parameters import Parameters, read_parameters
-from estim.probe.torch.bank import Bank, read_bank
+from estim.probe.torch.bank import Bank, Parts, in_parts, read_bank
+from estim.probe.torch.graph import computed_in, reaches
 from estim.probe.torch.parameters import Trainable, name_of, trainable
 from estim.probe.torch.readings import NO_GRADIENT, Subject, as_dtype, gradients_of
+from estim.probe.torch.survey import Survey, parts_of
 from estim.probe.torch.untouched import untouched
-from estim.probe.torch.uses import computed_in, reaches
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,23 @@ def opened(module: Any, bank: Any, asked: Asked) -> Iterator[tuple[Subject, Bank
 
 @dataclass(frozen=True)
 class Double:
-    """A copy of a module in float64, ready to be read, with its bank."""
+    """A copy of a module in float64, ready to be read."""
 
     subject: Subject
     bank: Bank
+    parts: Parts
+    """Of the bank, those that the module itself is read in."""
     throughout: bool
     """Whether no number on the way to its readings is shorter."""
 
 
 @contextmanager
 def in_double(
-    subject: Subject, module: Any, bank: Any, asked: Asked, tried: Callable[[Bank], Iterable[Any]],
-    readings: int | None = None,
-) -> Iterator[Double | None]:  # fmt: skip
+    subject: Subject, module: Any, bank: Any, asked: Asked, seen: Survey, small: bool
+) -> Iterator[Double | None]:
     """Yield a copy in float64 of a module that is open; None where it is so itself, or the copy does not follow.
 
-    It is tried on some parts of its bank, of which as many `readings` must come, where their number is known.
+    A small one is tried on all that was seen of the module, a large one on an input.
     """
     if subject.parameters.dtype == torch.float64:
         yield None
@@ -65,9 +67,13 @@ def in_double(
         found = None
         try:
             copied, batches = stack.enter_context(opened(module, bank, replace(asked, dtype=torch.float64)))
-            count, kinds = _followed(copied, tried(batches))
-            if readings in (None, count):
-                found = Double(copied, batches, kinds == {torch.float64})
+            parts = parts_of(batches, seen)
+            first = next(parts())
+            count, kinds = _followed(
+                copied, parts() if small else [next(in_parts(first, 1)) if all(seen.separable) else first]
+            )
+            if not small or count == int(seen.kept.sum()):
+                found = Double(copied, batches, parts, kinds == {torch.float64})
         except (TypeError, ValueError):
             pass
         yield found
@@ -78,9 +84,9 @@ def _followed(copied: Subject, parts: Iterable[Any]) -> tuple[int, set[torch.dty
     count, reached, kinds = 0, False, set[torch.dtype]()
     for part in parts:
         flat = copied.readings(part).reshape(-1)
-        gradients_of(copied, flat, torch.ones_like(flat), retain_graph=True)
-        count, reached = count + len(flat), reached or reaches(flat, copied.parameters.tensors)
         kinds |= computed_in(flat)
+        count, reached = count + len(flat), reached or reaches(flat, copied.parameters.tensors)
+        gradients_of(copied, flat, torch.ones_like(flat))
     if not reached:  # they are still those of the original
         raise ValueError(NO_GRADIENT)
     return count, kinds

@@ -62,7 +62,7 @@ def _rows(subject: Subject, layout: Layout, pieces: list[Piece]) -> Iterator[tor
         for one in in_parts(part, 1) if layout.separable else [part]:
             flat = subject.readings(one).reshape(-1)
             try:
-                for _, block in taken_back(flat, tensors):
+                for block in taken_back(flat, tensors):
                     yield _cut(block, tensors, pieces)
             except RuntimeError as error:
                 raise ValueError(explained(error)) from error

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estim.probe.model.given import require_finite_derivatives
+from estim.probe.model.finite import require_finite_derivatives
 from estim.probe.model.probed import Probed
 from estim.probe.torch.apart import INPUTS
 from estim.probe.torch.asked import Asked, Double, vector_of

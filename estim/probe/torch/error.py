@@ -7,7 +7,9 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.matrix_free.error import error_of_combinations, relative_norms
+from estim.probe.torch.asked import Double
 from estim.probe.torch.bank import Parts, in_parts, length
+from estim.probe.torch.graph import rounded_on_the_way
 from estim.probe.torch.jacobian import moved_parameters
 from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject, flat_array, gradients_of
@@ -18,10 +20,11 @@ Array = npt.NDArray[np.float64]
 _PARTS = 4
 _INPUTS = 8
 _DRAWS = 2
+_CAUSE = "a hook that changes gradients, or gradients that depend on how many inputs a batch has?"
 
 
 def relative_errors(
-    subject: Subject, layout: Layout, weights: Array, double: tuple[Subject, Parts] | None
+    subject: Subject, layout: Layout, weights: Array, double: Double | None
 ) -> tuple[dict[str, float], bool]:
     """Return |E|_F / |J|_F of each group, and of all under "", on a sample of the bank; whether `double` told it.
 
@@ -30,13 +33,13 @@ def relative_errors(
     subject, layout
     weights : ndarray, shape (M,)
         1 / sd of each reading: what its row counts.
-    double : tuple of Subject and parts, or None
-        The same in float64. Without it, or where that has no derivatives, the parameters are moved a little instead.
+    double : Double, optional
+        The module in float64. Without it, or where that has no derivatives, the parameters are moved a little instead.
     """
     eps = torch.finfo(subject.parameters.dtype).eps
     sizes = [tensor.numel() for tensor in subject.parameters.tensors]
     plain = _combinations(subject, layout.parts, layout, weights)
-    truth = None if double is None else _in_double(*double, layout, weights)
+    truth = None if double is None else _in_double(double, layout, weights)
     above_below = []
     for side in (1.0, -1.0) if truth is None else ():
         with moved_parameters(subject, side):
@@ -45,10 +48,10 @@ def relative_errors(
     return relative_norms(errors, known, subject.parameters.groups, sizes, 0.5 * eps), truth is not None
 
 
-def _in_double(copied: Subject, parts: Parts, layout: Layout, weights: Array) -> list[Array] | None:
+def _in_double(double: Double, layout: Layout, weights: Array) -> list[Array] | None:
     """Return combinations of rows in float64; None where the copy does not follow."""
     try:
-        return _combinations(copied, parts, layout, weights)
+        return _combinations(double.subject, double.parts, layout, weights)
     except (TypeError, ValueError):
         return None
 
@@ -102,20 +105,27 @@ def require_borne_out(subject: Subject, layout: Layout, groups: dict[str, Array]
         for group, grad in zip(subject.parameters.groups, grads, strict=True):
             squares[group] += float(grad.detach().double().square().sum())
         slack, own = torch.finfo(readings.dtype).eps ** 0.5, slice(start, start + len(signs))
+        rounded = rounded_on_the_way(readings, subject.parameters.dtype)
+        cause = f"{rounded}, and gradients with them" if rounded else f"{_CAUSE} {_advice(subject)} the model"
         del readings, grads
         for group, matrix in groups.items():
-            _require_alike(group, matrix[own, own], signs, squares[group], slack, relative[group])
+            gram = matrix[own, own]
+            said = float(signs @ gram @ signs)
+            if not abs(said - squares[group]) <= _allowed(gram, slack, relative[group]):
+                msg = (
+                    f"the gradients of {group} read off the graph contradict a plain backward pass: |w^T J|^2 is "
+                    f"{said:.6g} and {squares[group]:.6g}; {cause}"
+                )
+                raise ArithmeticError(msg)
 
 
-def _require_alike(group: str, gram: Array, signs: Array, square: float, slack: float, error: float) -> None:
+def _advice(subject: Subject) -> str:
+    return "Report" if subject.parameters.dtype == torch.float64 else "Pass dtype=torch.float64, or report"
+
+
+def _allowed(gram: Array, slack: float, error: float) -> float:
+    """Return how far w^T K w, of signs w, may be from |w^T J|^2 for rounding."""
     rows = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    said, most = float(signs @ gram @ signs), float(rows.sum() ** 2)
     # Either side is known to |w|^2 |J|^2 (2 e + e^2).
-    known = 2.0 * error * (2.0 + error) * len(signs) * float(rows @ rows)
-    if not abs(said - square) <= slack * most + known + np.finfo(np.float64).tiny:
-        msg = (
-            f"the gradients of {group} read off the graph contradict a plain backward pass: |w^T J|^2 is "
-            f"{said:.6g} and {square:.6g}; a hook that changes gradients, or gradients that depend on how "
-            "many inputs a batch has? Pass dtype=torch.float64, or report the model"
-        )
-        raise ArithmeticError(msg)
+    known = 2.0 * error * (2.0 + error) * len(rows) * float(rows @ rows)
+    return float(slack * rows.sum() ** 2 + known + np.finfo(np.float64).tiny)

@@ -58,10 +58,9 @@ def moved_parameters(subject: Subject, side: float) -> Iterator[None]:
     """Move every parameter by some roundings to one side (1 or -1)."""
     tensors = subject.parameters.tensors
     held = [tensor.detach().clone() for tensor in tensors]
-    signs = np.split(generic_signs(subject.parameters.size), np.cumsum([tensor.numel() for tensor in tensors])[:-1])
+    steps = subject.parameters.split(generic_signs(subject.parameters.size))
     try:
-        for tensor, sign in zip(tensors, signs, strict=True):
-            step = torch.as_tensor(sign, dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
+        for tensor, step in zip(tensors, steps, strict=True):
             tensor.data.mul_(1.0 + side * MOVED * torch.finfo(tensor.dtype).eps * step)
         yield
     finally:

@@ -13,9 +13,10 @@ from estim.probe.directions.noise import Whitening
 from estim.probe.matrix_free.cost import available
 from estim.probe.matrix_free.way import Way, way_of
 from estim.probe.torch.bank import Bank, in_parts, length
+from estim.probe.torch.graph import bytes_of_outputs
 from estim.probe.torch.readings import Subject
 from estim.probe.torch.survey import Survey, parts_of
-from estim.probe.torch.uses import ROWS, bytes_of_outputs, uses_of
+from estim.probe.torch.uses import ROWS, uses_of
 
 #: Bytes of a block of the Jacobian, at most and at least.
 BLOCK = 256 * 2**20

@@ -12,8 +12,9 @@ from estim.probe.model.readings import complex_note, places_of_parts, require_on
 from estim.probe.torch.bank import Bank, read_bank
 from estim.probe.torch.parameters import trainable
 from estim.probe.torch.readings import Subject, as_dtype, explained, flat_array
+from estim.probe.torch.rows import taken_back
 from estim.probe.torch.state import weights_like
-from estim.probe.torch.swapped import forward_derivative, readings_with
+from estim.probe.torch.swapped import forward_derivative
 from estim.probe.torch.untouched import untouched
 
 Array = npt.NDArray[np.float64]
@@ -99,17 +100,11 @@ class Line:
         return flat_array(moved)
 
     def _backward(self, delta: Weights, batch: Any, where: str) -> Array:
-        start = {name: self.held[name].clone().requires_grad_() for name in delta}
-        flat = readings_with(self.subject, start, batch, where).reshape(-1)
-        found = np.zeros(len(flat))
+        changed = [(tensor, delta[name]) for name, tensor in self._tensors() if name in delta]
+        vector = np.concatenate([flat_array(change) for _, change in changed])
+        flat = self.subject.readings(batch, where).reshape(-1)
         try:
-            for k in range(len(flat)):
-                grads = torch.autograd.grad(
-                    flat[k], list(start.values()), retain_graph=True, allow_unused=True, materialize_grads=True
-                )
-                found[k] = sum(
-                    float((g.double() * d.double()).sum()) for g, d in zip(grads, delta.values(), strict=True)
-                )
+            rows = taken_back(flat, [tensor for tensor, _ in changed])
+            return np.concatenate([block.double().cpu().numpy() @ vector for block in rows])
         except RuntimeError as error:
             raise ValueError(where + explained(error)) from error
-        return found

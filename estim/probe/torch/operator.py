@@ -15,6 +15,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 
 from estim.probe.torch.bank import Parts
+from estim.probe.torch.graph import rounded_on_the_way
 from estim.probe.torch.readings import Subject, explained, flat_array, gradients_of
 from estim.probe.torch.swapped import differentiable_attention, forward_derivative
 
@@ -45,7 +46,7 @@ def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = 
     size = subject.parameters.size
 
     def forward(vector: Array) -> Array:
-        tangents, found, start = _split(subject, np.ravel(vector)), np.empty(len(scale)), 0
+        tangents, found, start = subject.parameters.split(np.ravel(vector)), np.empty(len(scale)), 0
         for part in parts():
             with differentiable_attention():
                 moved = flat_array(along(subject, part, tangents))
@@ -60,7 +61,8 @@ def jacobian_operator(subject: Subject, parts: Parts, scale: Array, tick: Any = 
         for part in parts():
             with differentiable_attention():
                 flat = subject.readings(part).reshape(-1)
-                found += _taken_back(subject, flat, weights[start : start + len(flat)])
+                grads = gradients_of(subject, flat, weights[start : start + len(flat)])
+                found += np.concatenate([flat_array(grad) for grad in grads])
             start += len(flat)
         if tick is not None:
             tick(1)
@@ -76,7 +78,7 @@ def _chosen(subject: Subject, part: Any) -> Along:
         flat = subject.readings(part).reshape(-1)
         seed = torch.as_tensor(rng.standard_normal(len(flat)), device=flat.device, dtype=flat.dtype)
         taken = [grad.detach() for grad in gradients_of(subject, flat, seed)]
-        tangents = _split(subject, rng.standard_normal(subject.parameters.size))
+        tangents = subject.parameters.split(rng.standard_normal(subject.parameters.size))
         pairs = list(zip(taken, tangents, strict=True))
         back = sum(float((one.double() * two.double()).sum()) for one, two in pairs)
         most = np.sqrt(sum(float((one.double() * two.double()).square().sum()) for one, two in pairs))
@@ -91,10 +93,8 @@ def _chosen(subject: Subject, part: Any) -> Along:
             forth = float((moved.double() * seed.double()).sum())
             if abs(forth - back) <= slack + np.finfo(np.float64).tiny:
                 return way
-            said = (
-                f"u . J v is {forth:.6g}, and v . J^T u {back:.6g}: a hook that changes gradients, or an autocast to "
-                "fewer digits than the parameters have?"
-            )
+            cause = rounded_on_the_way(flat, subject.parameters.dtype) or "a hook that changes gradients?"
+            said = f"u . J v is {forth:.6g}, and v . J^T u {back:.6g}: {cause}"
     msg = f"products with the Jacobian and with its transpose must agree; {said}"
     raise ArithmeticError(msg)
 
@@ -114,17 +114,3 @@ def _by_two_backward_passes(subject: Subject, part: Any, tangents: list[torch.Te
         [one for one, _ in used], seed, [two for _, two in used], allow_unused=True, materialize_grads=True
     )[0]
     return found
-
-
-def _taken_back(subject: Subject, flat: torch.Tensor, weights: Array) -> Array:
-    return np.concatenate([flat_array(grad) for grad in gradients_of(subject, flat, weights)])
-
-
-def _split(subject: Subject, vector: Array) -> list[torch.Tensor]:
-    """Return a vector as tensors like the parameters."""
-    tensors = subject.parameters.tensors
-    pieces = np.split(vector, np.cumsum([tensor.numel() for tensor in tensors])[:-1])
-    return [
-        torch.as_tensor(np.ascontiguousarray(piece), device=tensor.device, dtype=tensor.dtype).reshape(tensor.shape)
-        for piece, tensor in zip(pieces, tensors, strict=True)
-    ]

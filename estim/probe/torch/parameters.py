@@ -4,6 +4,8 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from estim.probe.matrix_free.groups import given_groups
@@ -39,6 +41,14 @@ class Trainable:
     def size(self) -> int:
         """Number of parameters, all tensors together."""
         return sum(tensor.numel() for tensor in self.tensors)
+
+    def split(self, vector: npt.NDArray[np.float64]) -> list[torch.Tensor]:
+        """Return a vector, (P,), as tensors like the parameters."""
+        parts = np.split(vector, np.cumsum([tensor.numel() for tensor in self.tensors])[:-1])
+        return [
+            torch.as_tensor(np.ascontiguousarray(part), device=tensor.device, dtype=tensor.dtype).reshape(tensor.shape)
+            for part, tensor in zip(parts, self.tensors, strict=True)
+        ]
 
 
 def trainable(module: torch.nn.Module, groups: Any = "layers") -> Trainable:

@@ -28,7 +28,7 @@ def rows_of(readings: torch.Tensor, tensors: tuple[Any, ...]) -> torch.Tensor:
     ]
     unknown = _unknown(readings.reshape(-1), tensors, parts)
     if unknown:
-        apart = torch.cat([rows for _, rows in taken_back(readings.reshape(-1), [tensors[k] for k in unknown])])
+        apart = torch.cat(list(taken_back(readings.reshape(-1), [tensors[k] for k in unknown])))
         for k, rows in zip(unknown, torch.split(apart, [tensors[k].numel() for k in unknown], dim=1), strict=True):
             parts[k] = rows
     return torch.cat([part for part in parts if part is not None], dim=1)
@@ -76,21 +76,22 @@ def _product(found: Factors, tensor: Any) -> torch.Tensor:
     return rows if found.beside is None else rows + _product(found.beside, tensor)
 
 
-def taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield blocks of rows: many at once where torch can, one by one where an operation cannot be batched."""
+def taken_back(flat: torch.Tensor, parameters: list[Any]) -> Iterator[torch.Tensor]:
+    """Yield blocks of rows, (rows, entries): many at once, or one by one where an operation cannot be batched."""
     batched = True
     each = sum(tensor.numel() * tensor.element_size() for tensor in parameters)
     count = max(1, min(_ROWS, _BYTES // max(1, each)))
     for start in range(0, len(flat), count):
-        seeds = torch.eye(len(flat), dtype=flat.dtype, device=flat.device)[start : start + count]
+        seeds = flat.new_zeros((min(count, len(flat) - start), len(flat)))
+        seeds[:, start:].fill_diagonal_(1.0)
         if batched:
             try:
-                yield start, _backward(flat, parameters, seeds, True)
+                yield _backward(flat, parameters, seeds, True)
                 continue
             except RuntimeError:
                 batched = False
-        for k, seed in enumerate(seeds):
-            yield start + k, _backward(flat, parameters, seed, False)
+        for seed in seeds:
+            yield _backward(flat, parameters, seed, False)
 
 
 def _backward(flat: torch.Tensor, parameters: list[Any], seeds: torch.Tensor, batched: bool) -> torch.Tensor:

@@ -11,6 +11,7 @@ import torch
 from estim.probe.matrix_free.coarse import COMBINATIONS, require_coarse_slopes
 from estim.probe.matrix_free.slopes import AWAY, require_slopes, sizes_of_steps, weights_of
 from estim.probe.torch.bank import Parts
+from estim.probe.torch.graph import rounded_on_the_way
 from estim.probe.torch.parameters import name_of
 from estim.probe.torch.readings import Subject, flat_array, gradients_of
 from estim.probe.torch.straight_through import require_no_quantiser
@@ -58,14 +59,17 @@ def require_derivative(subject: Subject, parts: Parts) -> tuple[str, ...]:
     short = _short_floats(start, kinds, eps)
     weights = weights_of(len(start)) if short is None else weights_of(len(start), COMBINATIONS)
     with moved(0.0):
-        said, squares = _terms(subject, parts(), steps, weights)
+        said, squares, rounded = _terms(subject, parts(), steps, weights)
+    cast = f"{rounded}, in steps that differences see and gradients do not; or " if rounded else ""
     library = (
-        f"torch ({_CAUSES}, a hook, an autocast, or a rounding that gradients pass through? "
+        f"torch ({cast}{_CAUSES}, a hook, or another rounding that gradients pass through? "
         "requires_grad_(False) leaves out what is detached on purpose)"
     )
     if short is None:
         require_slopes(at, start, said, np.sqrt(squares), eps=eps, library=library)
-        return ()
+        return (
+            (f"{rounded}: derivatives pass through that as if it did not, and sigma must cover it",) if rounded else ()
+        )
     enough = require_coarse_slopes(
         lambda step: weights @ (at(step) - start), lambda step: step * said, np.sqrt(squares), library
     )
@@ -170,19 +174,25 @@ def _steps(subject: Subject, held: list[torch.Tensor]) -> list[torch.Tensor]:
     return found
 
 
-def _terms(subject: Subject, parts: Iterable[Any], steps: list[torch.Tensor], weights: Array) -> tuple[Array, Array]:
-    """Return slopes of combined readings along the steps, and the sums of squares of their terms, (COMBINATIONS,)."""
-    said, squares, first = np.zeros(len(weights)), np.zeros(len(weights)), 0
+def _terms(
+    subject: Subject, parts: Iterable[Any], steps: list[torch.Tensor], weights: Array
+) -> tuple[Array, Array, str]:
+    """Return slopes of combined readings along the steps, and the sums of squares of their terms, (COMBINATIONS,).
+
+    And, in words, which casts to 16 bits are on the way.
+    """
+    said, squares, first, rounded = np.zeros(len(weights)), np.zeros(len(weights)), 0, ""
     for part in parts:
         readings = subject.readings(part).reshape(-1)
         require_no_quantiser(subject.module, readings)
+        rounded = rounded or rounded_on_the_way(readings, subject.parameters.dtype)
         for k, combination in enumerate(weights[:, first : first + len(readings)]):
             for gradient, step in zip(_gradients(subject, readings, combination), steps, strict=True):
                 product = gradient * step
                 said[k] += float(product.sum(dtype=torch.float64))
                 squares[k] += _norm(product) ** 2
         first += len(readings)
-    return said, squares
+    return said, squares, rounded
 
 
 def _gradients(subject: Subject, readings: torch.Tensor, weights: Array) -> tuple[torch.Tensor, ...]:

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge
 
+from estim.probe.torch.graph import in_order, sources_of
+
 
 @dataclass(frozen=True)
 class Source:
@@ -70,9 +72,9 @@ def gate_to(readings: torch.Tensor, edges: Iterable[GradientEdge]) -> GradientEd
     """Return the last place that gradients of readings come through on every way to some edges; None if none is."""
     targets = {edge.node for edge in edges}
     leading: dict[Any, int] = {}  # to the edges, each with its place from the end
-    order = _in_order(readings.grad_fn)
+    order = in_order(readings.grad_fn)
     for node in reversed(order):
-        if node in targets or any(source in leading for source, _ in _sources(node)):
+        if node in targets or any(source in leading for source, _ in sources_of(node)):
             leading[node] = len(leading)
     outputs, gate, last = {order[0]: {readings.output_nr}}, None, len(leading) - 1
     for node, place in reversed(leading.items()):
@@ -81,7 +83,7 @@ def gate_to(readings: torch.Tensor, edges: Iterable[GradientEdge]) -> GradientEd
             gate = GradientEdge(node, min(outputs[node]))
         if node in targets:
             break
-        for source, output in _sources(node):
+        for source, output in sources_of(node):
             if source in leading:
                 outputs.setdefault(source, set()).add(output)
                 last = min(last, leading[source])
@@ -101,23 +103,3 @@ def passes_on(node: Any) -> bool:
     edge = GradientEdge(node, 0)
     again = torch.autograd.grad(edge, [edge], grad_outputs=gradient, retain_graph=True)[0]
     return again.data_ptr() == gradient.data_ptr() or bool(torch.equal(again, gradient))
-
-
-def _sources(node: Any) -> list[tuple[Any, int]]:
-    return [pair for pair in node.next_functions if pair[0] is not None]
-
-
-def _in_order(root: Any) -> list[Any]:
-    """Return the nodes of a graph, each before those that its gradients go on to."""
-    found: list[Any] = []
-    seen, stack = {root}, [(root, iter(_sources(root)))]
-    while stack:
-        node, left = stack[-1]
-        fresh = next((source for source, _ in left if source not in seen), None)
-        if fresh is None:
-            found.append(node)
-            stack.pop()
-        else:
-            seen.add(fresh)
-            stack.append((fresh, iter(_sources(fresh))))
-    return found[::-1]

@@ -2,7 +2,7 @@
 
 import torch
 
-from estim.probe.torch.uses import nodes_of
+from estim.probe.torch.graph import users_of
 
 
 def require_no_quantiser(module: torch.nn.Module, readings: torch.Tensor) -> None:
@@ -16,7 +16,7 @@ def require_no_quantiser(module: torch.nn.Module, readings: torch.Tensor) -> Non
     ValueError
         Naming the operation.
     """
-    operations = (node.name() for node in nodes_of(readings))
+    operations = (node.name() for node in users_of(readings))
     found = next((name for name in operations if "FakeQuant" in name or "FqHelper" in name), None)
     # The fused one stands in the graph where it is switched off, too.
     if found is None or ("FqHelper" in found and not _switched_on(module)):

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.matrix_free.streamed import Stream
-from estim.probe.torch.bank import Parts
+from estim.probe.torch.asked import Double
 from estim.probe.torch.jacobian import jacobian_of, jacobian_with_error
 from estim.probe.torch.layout import Layout
 from estim.probe.torch.readings import Subject
@@ -16,10 +16,10 @@ from estim.probe.torch.survey import Survey
 Array = npt.NDArray[np.float64]
 
 
-def stream_of(subject: Subject, layout: Layout, seen: Survey, double: tuple[Subject, Parts] | None) -> Stream:
+def stream_of(subject: Subject, layout: Layout, seen: Survey, double: Double | None) -> Stream:
     """Return a bank as the rows of its Jacobian come.
 
-    `double` is the module in float64 with its parts, where it has another precision itself.
+    `double` is the module in float64, where it has another precision itself.
     """
     return Stream(
         jacobians=lambda: _with_error(subject, layout, double),
@@ -31,10 +31,8 @@ def stream_of(subject: Subject, layout: Layout, seen: Survey, double: tuple[Subj
     )
 
 
-def _with_error(
-    subject: Subject, layout: Layout, double: tuple[Subject, Parts] | None
-) -> Iterator[tuple[Array, Array]]:
+def _with_error(subject: Subject, layout: Layout, double: Double | None) -> Iterator[tuple[Array, Array]]:
     """Yield the Jacobian of one part after the other, and its error."""
-    others: Iterator[Any] = iter(()) if double is None else double[1]()
+    others: Iterator[Any] = iter(()) if double is None else double.parts()
     for part in layout.parts():
-        yield jacobian_with_error(subject, [part], None if double is None else (double[0], [next(others)]))
+        yield jacobian_with_error(subject, [part], None if double is None else (double.subject, [next(others)]))

@@ -13,16 +13,12 @@ import numpy.typing as npt
 import torch
 
 from estim.probe.matrix_free.passes import Grams
+from estim.probe.matrix_free.sums import SAMPLE, rounding_seen
 from estim.probe.torch.capture import Factors
 from estim.probe.torch.paired import Strip, paired_strips, takes_less
 
 Array = npt.NDArray[np.float64]
 
-#: Rows of the first blocks whose products are formed again in double precision, to see what rounding does.
-_SAMPLE = 48
-#: Times what the sample shows.
-_MARGIN = 3.0
-EPS = float(np.finfo(np.float64).eps)
 #: Rows multiplied at a time, and of the square on the diagonal: fewer are slower, more do twice what is needed once.
 _ROWS = 512
 _CORNER = 128
@@ -78,7 +74,7 @@ class Sums:
 
     def _multiply(self, group: str, block: torch.Tensor) -> None:
         given = block if self.transform is None else self.transform @ block
-        few = given[:_SAMPLE].double()
+        few = given[:SAMPLE].double()
         self._accumulate(group, _strips(given.contiguous()), few @ few.T)
 
     def _accumulate(self, group: str, strips: Iterator[Strip], exact: torch.Tensor) -> None:
@@ -98,17 +94,12 @@ class Sums:
         for group in self.pending:
             self._flush(group)
         found = {group: _mirrored(total).cpu().numpy() for group, total in self.totals.items()}
-        # Sums of many products in double precision have nothing better to be compared with.
-        rounding = {
-            group: 8.0 * EPS + (_MARGIN * self.errors[group] / size if size else 0.0)
-            for group, size in self.sizes.items()
-        }
-        return Grams(found, rounding, tuple(by_rows))
+        return Grams(found, rounding_seen(self.errors, self.sizes), tuple(by_rows))
 
 
 def _first_rows(part: Factors) -> Factors:
     """Return the factors of a few inputs in double precision."""
-    count = max(1, _SAMPLE // len(part.left))
+    count = max(1, SAMPLE // len(part.left))
     return Factors(part.kind, tuple(left[:count].double() for left in part.left), part.right[:count].double())
 
 

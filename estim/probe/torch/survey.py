@@ -11,8 +11,8 @@ import torch
 from estim.probe.model.readings import complex_note, places_of_parts, require_one_kind
 from estim.probe.torch.apart import INPUTS, SAMPLED, separable
 from estim.probe.torch.bank import Bank, Parts, in_parts, length, selected, spread
+from estim.probe.torch.graph import reaches
 from estim.probe.torch.readings import NO_GRADIENT, Subject
-from estim.probe.torch.uses import reaches
 
 Array = npt.NDArray[np.float64]
 

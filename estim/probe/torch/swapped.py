@@ -1,9 +1,8 @@
-"""The readings of a module with other parameters put in its place, and their forward derivative."""
+"""The forward derivative of the readings of a module: with other parameters put in the place of its own."""
 
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,16 +19,9 @@ class _Readings(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         self.inner = subject.module
         self._subject = [subject]  # not as a part of this module
 
-    def forward(self, batch: Any, where: str) -> torch.Tensor:
+    def forward(self, batch: Any) -> torch.Tensor:
         """Return the readings, (inputs, readings of each)."""
-        return self._subject[0].values(batch, where)
-
-
-def readings_with(subject: Subject, weights: Mapping[str, torch.Tensor], batch: Any, where: str = "") -> torch.Tensor:
-    """Return the readings of a batch with some parameters replaced, (inputs, readings of each)."""
-    given = {f"inner.{name}": tensor for name, tensor in weights.items()}
-    readings: torch.Tensor = torch.func.functional_call(_Readings(subject), given, (batch, where))
-    return readings
+        return self._subject[0].values(batch)
 
 
 def forward_derivative(
@@ -39,9 +31,12 @@ def forward_derivative(
 
     What torch raises where an operation has no forward derivative comes through.
     """
+    wrapped = _Readings(subject)
+    at, along = ({f"inner.{name}": tensor for name, tensor in some.items()} for some in (weights, change))
     with differentiable_attention():
-        at = partial(readings_with, subject, batch=batch)
-        found: torch.Tensor = torch.func.jvp(at, (dict(weights),), (dict(change),))[1]
+        found: torch.Tensor = torch.func.jvp(
+            lambda given: torch.func.functional_call(wrapped, given, (batch,)), (at,), (along,)
+        )[1]
     return found
 
 

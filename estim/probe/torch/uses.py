@@ -7,7 +7,6 @@ parameter whose every use is of a kind known here needs no backward pass of its 
 notation: x rows of what meets the parameter; g gradient of a reading by what comes out, one row each.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from estim.probe.torch.convolution import convolution_of
+from estim.probe.torch.graph import users_of
 from estim.probe.torch.source import passes_on
 
 #: Kinds whose rows of the Jacobian take less than what they are made of.
@@ -45,48 +45,9 @@ class Use:
 
 def uses_of(readings: torch.Tensor, parameters: tuple[Any, ...]) -> list[list[Use] | None]:
     """Return the uses of each parameter, none where it is not used; None where one is of an unknown kind."""
-    users = _users(readings.grad_fn)
+    users = users_of(readings)
     leaves = {id(node.variable): node for node in users if hasattr(node, "variable")}
     return [_read(parameter, users, leaves.get(id(parameter))) for parameter in parameters]
-
-
-def reaches(readings: torch.Tensor, parameters: tuple[Any, ...]) -> bool:
-    """Tell whether a parameter is in the graph of the readings."""
-    wanted = {id(parameter) for parameter in parameters}
-    return any(id(getattr(node, "variable", None)) in wanted for node in nodes_of(readings))
-
-
-def nodes_of(readings: torch.Tensor) -> list[Any]:
-    """Return all nodes of the graph of the readings."""
-    return list(_users(readings.grad_fn))
-
-
-def computed_in(readings: torch.Tensor) -> set[torch.dtype]:
-    """Return the kinds of numbers that the graph of the readings goes through."""
-    known = (held for node in nodes_of(readings) for held in getattr(node, "_input_metadata", ()))
-    return {held.dtype for held in known if held.dtype.is_floating_point}
-
-
-def bytes_of_outputs(readings: torch.Tensor) -> float:
-    """Return the bytes of what all operations in the graph of the readings gave, kept or not."""
-    nodes = [node for node in nodes_of(readings) if not hasattr(node, "variable")]
-    return float(sum(math.prod(one.shape) * one.dtype.itemsize for node in nodes for one in node._input_metadata))
-
-
-def _users(root: Any) -> dict[Any, list[tuple[Any, int]]]:
-    """Return who takes the output of each node, and as which argument."""
-    users: dict[Any, list[tuple[Any, int]]] = {root: []}
-    stack, seen = [root], {root}
-    while stack:
-        node = stack.pop()
-        for argument, (source, _) in enumerate(node.next_functions):
-            if source is None:
-                continue
-            users.setdefault(source, []).append((node, argument))
-            if source not in seen:
-                seen.add(source)
-                stack.append(source)
-    return users
 
 
 def _read(parameter: Any, users: dict[Any, list[tuple[Any, int]]], leaf: Any) -> list[Use] | None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_triangular
 
-from estim.probe.matrix_free.spectrum import EPS, Gram, preconditioner, spectrum_of
+from estim.probe.derivatives.rounding import EPS
+from estim.probe.matrix_free.spectrum import Gram, preconditioner, spectrum_of
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from estim.probe.model.given import columns_of
 from estim.probe.model.parameters import read_parameters
 
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)
@@ -108,7 +109,7 @@ def test_equal_numbers_are_not_ties():
 def test_columns_of_ties_are_added_up():
     shared = np.array([1.0, 2.0])
     parameters = read_parameters({"a": shared, "b": shared[::-1]})
-    columns = parameters.columns({"a": np.array([[1.0, 2.0]]), "b": np.array([[10.0, 20.0]])}, 1)
+    columns = columns_of({"a": np.array([[1.0, 2.0]]), "b": np.array([[10.0, 20.0]])}, 1, parameters)
     assert columns.tolist() == [[21.0, 12.0]]
 
 

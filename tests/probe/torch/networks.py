@@ -9,7 +9,7 @@ import torch
 import estim.attention
 from estim.probe.torch.asked import in_double, opened
 from estim.probe.torch.dense import probed
-from estim.probe.torch.survey import parts_of, survey
+from estim.probe.torch.survey import survey
 
 
 class Attention(torch.nn.Module):
@@ -95,5 +95,5 @@ def probe_module(module, bank, asked):
     """Return a module's readings with their whole Jacobian, however large it is."""
     with opened(module, bank, asked) as (subject, batches):
         seen = survey(subject, batches, asked.nan_policy == "omit")
-        with in_double(subject, module, bank, asked, lambda given: parts_of(given, seen)()) as double:
+        with in_double(subject, module, bank, asked, seen, True) as double:
             return probed(subject, batches, seen, double, asked)

@@ -71,6 +71,22 @@ def test_an_autocast_around_the_call_is_one_inside_the_model(probe):
     np.testing.assert_array_equal(around.singular_values, within.singular_values)
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_a_cast_on_the_way_is_named(probe, kind):
+    def read(m, x):
+        return m[2](torch.tanh(m[0](x)).to(getattr(torch, kind)).to(x.dtype))
+
+    module, said = (
+        perceptron(dtype=torch.float32),
+        f"numbers are rounded to {kind} on the way, by a cast or an autocast",
+    )
+    assert sum(note.startswith(said) for note in probe(module, readings=read).notes) == 1
+    assert not any("on the way" in note for note in probe(module).notes)
+    # Of a copy in float64 the rounding is all that differences see.
+    with pytest.raises((ValueError, ArithmeticError), match=f"[(;] ?{said}, "):
+        probe(module, readings=read, dtype=torch.float64)
+
+
 @pytest.mark.parametrize("precision", ["high", "medium"])
 def test_products_are_those_of_float32(probe, precision):
     module = perceptron((3, 300, 200), dtype=torch.float32)

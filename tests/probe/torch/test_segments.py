@@ -12,8 +12,9 @@ from torch.autograd.graph import GradientEdge  # noqa: E402
 from estim.probe.torch import segments  # noqa: E402
 from estim.probe.torch.asked import Asked, opened  # noqa: E402
 from estim.probe.torch.gram import combined_rows, grams_of  # noqa: E402
+from estim.probe.torch.graph import in_order  # noqa: E402
 from estim.probe.torch.layout import layout_of  # noqa: E402
-from estim.probe.torch.source import _in_order, gate_to  # noqa: E402
+from estim.probe.torch.source import gate_to  # noqa: E402
 from estim.probe.torch.survey import survey  # noqa: E402
 from tests.probe.torch.networks import encoder, inputs, probe_module  # noqa: E402
 
@@ -86,7 +87,7 @@ def test_the_gate_is_the_last_node_without_which_no_gradient_comes(seed):
         return seen
 
     ends = [edge(tensor) for tensor in targets if tensor.grad_fn in reached(None)]
-    gates = [node for node in _in_order(readings.grad_fn) if not reached(node) & {end.node for end in ends}]
+    gates = [node for node in in_order(readings.grad_fn) if not reached(node) & {end.node for end in ends}]
     found = gate_to(readings, [edge(tensor) for tensor in targets])
     assert found.node is gates[-1] if ends else found is None
 
@@ -138,7 +139,7 @@ def test_tensors_taken_one_at_a_time_have_the_gradients_of_all(monkeypatch, modu
 
     def watched(readings, uses, source, gate):
         start = readings.grad_fn if source.at is readings else source.at.node
-        ahead.append(len(_in_order(start)) / len(_in_order(readings.grad_fn)))
+        ahead.append(len(in_order(start)) / len(in_order(readings.grad_fn)))
         return plain(readings, uses, source, gate)
 
     monkeypatch.setattr(segments, "factors_of", watched)

@@ -1,4 +1,4 @@
-"""A large module with its bank: passes over its gradients that torch takes."""
+"""A large module with its bank: what `matrix_free.passes` asks of a library, by torch."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +8,6 @@ import numpy.typing as npt
 import torch
 from scipy.sparse.linalg import LinearOperator
 
-from estim.probe.directions.noise import Whitening
-from estim.probe.matrix_free import large
 from estim.probe.matrix_free.groups import sizes_of_groups
 from estim.probe.matrix_free.passes import Grams
 from estim.probe.matrix_free.sums import out_of_range
@@ -19,7 +17,6 @@ from estim.probe.torch.layout import Layout
 from estim.probe.torch.operator import jacobian_operator
 from estim.probe.torch.parameters import name_of
 from estim.probe.torch.readings import Subject
-from estim.probe.torch.survey import Survey
 
 Array = npt.NDArray[np.float64]
 
@@ -87,8 +84,3 @@ class TorchPasses:
     def operator(self, scale: Array, tick: Any = None) -> LinearOperator:
         """Return the whitened Jacobian by its products."""
         return jacobian_operator(self.subject, self.layout.parts, scale, tick)
-
-
-def noise_of(sigma: Any, seen: Survey, repeats: int, repeat_correlation: float) -> Whitening:
-    """Return the whitening of the readings that are left; noiseless ones are refused."""
-    return large.noise_of(sigma, seen.places[seen.kept], len(seen.kept), repeats, repeat_correlation)
