@@ -52,7 +52,7 @@ def _slope_at(rise: Callable[[Array], Array], theta: float, lower: float, upper:
             best, least = value, error
     if least <= POOR * abs(best):
         return best
-    closest, found = (least / abs(best) if best else math.inf), best
+    closest, found = (least / abs(best) if best and least < math.inf else math.inf), best
     for halvings in (range(HALVINGS, 1000, 2), range(-1, -1000, -2)):
         if halvings.step < 0:  # wide ones, which may miss what is near, only where they are good
             closest = min(closest, POOR)

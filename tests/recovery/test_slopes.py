@@ -43,3 +43,9 @@ def test_slopes_do_not_depend_on_the_unit_of_theta(unit, span):
         assert float(response.slope(t * unit)) * unit * (1.0 + t) == pytest.approx(1.0, rel=1e-8)
     if math.isinf(span):
         assert estim.recover(response, 0.0, 1e-3, method="exact").linear_rmse[0] == pytest.approx(1e-3 * unit, rel=1e-8)
+
+
+def test_slopes_are_found_where_all_usual_intervals_overflow():
+    t = np.array([0.0, 1e-10, 5e-7])
+    response = MeanResponse.from_excess(lambda t: np.expm1(t / 1e-9))
+    np.testing.assert_allclose(response.slope(t), 1e9 * np.exp(t / 1e-9), rtol=1e-9)
