@@ -108,3 +108,52 @@ def test_only_what_belongs_together_is_put_together():
         estim.pool([job, one(SEEDS[1], response=estim.MeanResponse(lambda t: 1.1 * t * t, name=job.response))])
     with pytest.raises(ValueError, match=r"with different seeds; entries 0 and 2 hold the same draws$"):
         estim.pool([one(5), one(6), one(5)])
+
+
+def test_notes_on_the_trials_are_on_all_of_them():
+    def brittle(params, x):
+        return params[0] * x if abs(params[0] - 1.0) < 0.02 else np.full(3, np.nan)
+
+    jobs = [
+        estim.recover_parameters(brittle, np.array([1.0, 2.0, 3.0]), 0.05, params=[1.0], trials=trials, rng=seed)
+        for seed, trials in zip(SEEDS, (50, 50, 90), strict=True)
+    ]
+    assert all(0 < job.failures < job.trials for job in jobs)
+    found = estim.pool(jobs)
+    said = [note for note in found.notes if "did not settle" in note]
+    assert len(said) == 1
+    assert said[0].startswith(f"{sum(job.failures for job in jobs)} of 190 fits did not settle;")
+    assert estim.pool([estim.pool(jobs[:2]), jobs[2]]).notes == found.notes
+
+
+def test_different_seeds_whose_estimates_all_lie_at_bounds_are_no_same_draws():
+    between = estim.MeanResponse(lambda t: t, upper=2.0)
+    jobs = [estim.recover(between, 1.0, 1e9, trials=100, rng=seed) for seed in range(40)]
+    assert len({float(job.clipped_low[0]) for job in jobs}) < 40
+    found = estim.pool(jobs)
+    assert found.clipped_low[0] == pytest.approx(np.mean([job.clipped_low[0] for job in jobs]))
+
+
+@pytest.mark.parametrize("made", [one, many])
+def test_the_same_draws_on_another_machine_are_seen(made):
+    job, other = made(SEEDS[0]), made(SEEDS[1])
+    again = replace(job, rmse=job.rmse * (1.0 + 1e-15), bias=job.bias + 1e-15 * job.rmse)
+    with pytest.raises(ValueError, match=r"entries 0 and 2 hold the same draws$"):
+        estim.pool([job, other, again])
+
+
+def test_noise_of_one_reading_among_units_decades_apart_makes_another_problem():
+    def made(sigma, seed):
+        units = np.array([1e9, 1.0, 1e-9])
+        return estim.recover_parameters(lambda p, x: x * p, units, sigma, params=[1.0] * 3, trials=40, rng=seed)
+
+    with pytest.raises(ValueError, match=r"^records must be of one problem; singular_values of entry 1 is "):
+        estim.pool([made([1.0, 1.0, 1.0], SEEDS[0]), made([1.0, 2.0, 1.0], SEEDS[1])])
+
+
+def test_an_infinite_error_stays_infinite():
+    jobs = [one(seed) for seed in SEEDS[:2]]
+    jobs[1] = replace(jobs[1], rmse=np.array([np.inf, *jobs[1].rmse[1:]]))
+    found = estim.pool(jobs)
+    assert found.rmse[0] == np.inf
+    assert np.isfinite(found.rmse[1:]).all()

@@ -8,15 +8,12 @@ import numpy.typing as npt
 
 from estim.blas import one_blas_thread
 from estim.probe.many_unknowns.fits import BLOCK, Moments, Trials
+from estim.probe.many_unknowns.notes import drawn_notes, notes_of
 from estim.probe.many_unknowns.record import ParameterRecovery
 from estim.probe.many_unknowns.set_up import SetUp, set_up
-from estim.probe.status import Status
 from estim.streams import Seed, check_flag, check_trials, check_workers, generator, summed
 
 Array = npt.NDArray[np.float64]
-
-#: Standard error over RMSE from which on a few trials decide; it is 1/sqrt(2 trials) for Gaussian errors.
-_FEW = 0.25
 
 
 def recover_parameters(
@@ -126,7 +123,6 @@ def _record(start: SetUp, moments: Moments) -> ParameterRecovery:
     bias, rmse, se = moments.errors(slice(rank))
     known = np.isfinite(coordinates.linear_rmse)
     c_bias, c_rmse, c_se = (np.where(known, part, np.nan) for part in moments.errors(slice(rank, None)))
-    few = int(np.count_nonzero(se > _FEW * rmse)) if moments.trials >= 100 else 0
     return ParameterRecovery(
         names=seen.names,
         parameters=start.problem.truth,
@@ -152,45 +148,9 @@ def _record(start: SetUp, moments: Moments) -> ParameterRecovery:
         trials=moments.trials,
         failures=moments.failures,
         evaluations=moments.evaluations,
-        notes=(*_notes_before(start), *_notes_after(moments, few)),
+        notes=(*notes_of(start), *drawn_notes(rmse, se, moments.trials, moments.failures)),
     )
 
 
 def _padded(values: Array, size: int) -> Array:
     return np.concatenate([values, np.full(size - len(values), np.nan)])
-
-
-def _notes_before(start: SetUp) -> list[str]:
-    seen, problem = start.seen, start.problem
-    notes = list(seen.notes)
-    gauge, hidden = seen.counts[Status.GAUGE], seen.counts[Status.UNRESOLVED] + seen.counts[Status.NULL]
-    if gauge:
-        notes.append(
-            f"Modulo {gauge} gauge directions: an error along a direction is that of the effective parameters, "
-            "carried back by their linear map."
-        )
-    if hidden:
-        held = "move only as the fit happens to" if problem.bounded else "are held at the truth"
-        notes.append(f"{hidden} directions that the readings do not resolve {held}; their error is not known.")
-    if not np.isfinite(start.curved.bias).all():
-        notes.append(
-            "The curvature at params is not known, as the model cannot be evaluated on both sides of it: there is no "
-            "predicted bias, and no breakdown but that by a bound nearby."
-        )
-    if problem.floor > 1e-3:
-        notes.append(f"Readings are rounded to {problem.floor:.1e} of the noise in float64: errors carry that, too.")
-    return notes
-
-
-def _notes_after(moments: Moments, few: int) -> list[str]:
-    notes = []
-    if few:
-        notes.append(
-            f"A few trials far off decide the RMSE along {few} directions (its standard error is more than a quarter "
-            "of it): the estimate may have no finite RMSE, or run away to where the readings stop moving."
-        )
-    if moments.failures:
-        notes.append(
-            f"{moments.failures} of {moments.trials} fits did not settle; their last estimates count like others."
-        )
-    return notes
