@@ -74,7 +74,7 @@ def _draw_curves(axes: "Axes", study: dict[str, Any]) -> None:
     axes.plot([], [], color=BLACK, label="exact")
     axes.plot([], [], "o", ms=4, color=BLACK, label="Monte Carlo")
     axes.plot([], [], "--", lw=1.0, color=GREY, label="linear: sigma / (s theta)")
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(edgecolor="none", framealpha=0.9, loc="upper left")  # over the line of the deepest
     axes.set(xlabel="sigma, noise of the reading", ylabel="RMSE / theta", ylim=(5e-4, 60.0), xlim=(1e-76, 1e14),
              title="3. ... and ever less noise blinds")  # fmt: skip
     axes.minorticks_off()

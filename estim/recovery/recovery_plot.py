@@ -29,7 +29,8 @@ def plot_recovery(
         by = np.argsort(exact.sigma)
         above.plot(exact.sigma[by], exact.rmse[by] / scale, color=BLUE, lw=2.0, label="exact")
     if np.isfinite(result.linear_rmse).all():
-        above.plot(sigma, result.linear_rmse[order] / scale, "--", color=GREY, label="linear: sigma / |slope|")
+        label = "linear: sigma / |theta slope|" if relative else "linear: sigma / |slope|"
+        above.plot(sigma, result.linear_rmse[order] / scale, "--", color=GREY, label=label)
     if result.method == "exact":
         above.plot(sigma, result.rmse[order] / scale, "o-", ms=4.0, color=BLUE, label="exact")
     else:
@@ -40,10 +41,10 @@ def plot_recovery(
     if sigma[0] < result.linear_limit < sigma[-1]:
         above.axvline(result.linear_limit, color=GREY, lw=0.8, ls=":")
         above.annotate(
-            "linear within 10 %\nup to here ", (result.linear_limit, 0.04), xycoords=("data", "axes fraction"),
-            ha="right", va="bottom", fontsize=8.0, color=GREY,
+            "linear within 10 %\nup to here", (result.linear_limit, 0.04), xycoords=("data", "axes fraction"),
+            xytext=(-4.0, 0.0), textcoords="offset points", ha="right", va="bottom", fontsize=8.0, color=GREY,
         )  # fmt: skip
-    above.set(xscale="log", yscale="log", ylabel="RMSE / theta" if relative else "RMSE")
+    above.set(xscale="log", yscale="log", ylabel="RMSE / |theta|" if relative else "RMSE")
     above.set_title(f"Recovery of theta = {result.theta:g}", loc="left", fontsize=11.0)
     above.legend(frameon=False, loc="upper left")
     source = result if exact is None else exact
@@ -55,9 +56,10 @@ def plot_recovery(
         if source.method == "exact":
             below.plot(*_clipped_between(source.sigma, fraction), color=color)
     below.set(xscale="log", xlabel="noise sd of a reading, sigma", ylabel="fraction")
+    below.tick_params(axis="x", which="minor", labelsize=7.0)  # 3 and 4 times a power of ten touch one another
     if max(source.clipped_low.max(), source.clipped_high.max()) > 1e-6:
         below.set(yscale="log", ylim=(1e-6, 1.5))
-        below.legend(frameon=False, loc="upper left", fontsize=8.0)
+        below.legend(frameon=False, fontsize=8.0)  # where no point is
     else:
         below.set(ylim=(0.0, 1.0))
         below.text(0.5, 0.5, "hardly a reading is clipped", transform=below.transAxes, ha="center", color=GREY)

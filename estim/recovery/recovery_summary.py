@@ -32,7 +32,7 @@ def recovery_summary(result: "Recovery") -> "Summary":
         ("Linear within 10 % up to sigma:", f"{result.linear_limit:.4g}"),
     ]
     notes = [
-        f"RMSE{' and bias are' if relative else ' is'} {'relative to theta' if relative else 'in the units of theta'}; "
+        f"bias, RMSE and linear are {'relative to theta' if relative else 'in the units of theta'}; "
         + ("num. error: bound on its relative error." if exact else "+-: its Monte Carlo standard error."),
         "linear: sigma / |slope|, the Cramer-Rao bound of unbiased estimators; "
         "a clipped estimator is biased and may be below it.",

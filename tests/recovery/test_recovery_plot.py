@@ -19,7 +19,7 @@ def test_monte_carlo_exact_and_linear_are_drawn_on_log_axes(curve):
     drawn = estim.recover(curve, 1.0, sigma, rng=0, trials=500)
     above, below = drawn.plot(exact=exact).axes
     assert above.get_xscale() == above.get_yscale() == below.get_yscale() == "log"
-    assert labels(above) == ["exact", "linear: sigma / |slope|", "Monte Carlo, 500 trials (±2 s.e.)"]
+    assert labels(above) == ["exact", "linear: sigma / |theta slope|", "Monte Carlo, 500 trials (±2 s.e.)"]
     assert labels(below) == ["clipped at the lower end", "clipped at the upper end"]
     assert np.array_equal(above.lines[0].get_ydata(), exact.relative_rmse)
     dots, line = below.lines[:2]  # what was counted, beside what is exact
@@ -30,7 +30,7 @@ def test_monte_carlo_exact_and_linear_are_drawn_on_log_axes(curve):
 def test_unsorted_levels_are_drawn_in_order(curve):
     above, _ = estim.recover(curve, 1.0, [0.1, 0.001, 0.01], method="exact").plot().axes
     drawn = {line.get_label(): list(line.get_xdata()) for line in above.lines}
-    assert drawn["exact"] == drawn["linear: sigma / |slope|"] == [0.001, 0.01, 0.1]
+    assert drawn["exact"] == drawn["linear: sigma / |theta slope|"] == [0.001, 0.01, 0.1]
 
 
 def test_an_infinite_linear_prediction_is_left_out():

@@ -37,7 +37,8 @@ def plot_parameters(result: "ParameterRecovery", *, figure: "Figure | SubFigure 
     below.axhline(1.0, color=BLACK, lw=0.8, ls="--")
     below.set(xlabel="direction, strongest first", ylabel="RMSE / linear")
     count_along(below.xaxis)
-    below.legend(frameon=False, fontsize=8.0)
+    # Above the panel: error bars are everywhere in it.
+    below.legend(frameon=False, fontsize=8.0, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
     for axes in (above, below):
         plain(axes)
     return drawn

@@ -47,7 +47,7 @@ def plot_model(result: "ModelSensitivity", *, figure: "Figure | SubFigure | None
     names = [shorten(result.group_names[k]) for k in order]
     below.barh(range(len(order)), shares[order], color=BLUE)
     below.set_yticks(range(len(order)), names, fontsize=7.0, parse_math=False)
-    below.set(xlabel="share of the directions seen")
+    below.set(xlabel="share of the directions seen", ylabel="group of parameters")
     _draw_detectable(beside, 100.0 * result.detectable_changes[order], result.rest is not None)
     for axes in (above, below, beside):
         axes.spines[["top", "right"]].set_visible(False)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, plain, shorten
-from estim.probe.verdict.any_change import AnyChange
+from estim.probe.verdict.any_change import AnyChange, called
 from estim.probe.verdict.change import change_powers, detectable_shift
 from estim.probe.verdict.margin import margin_of
 
@@ -57,7 +57,7 @@ def draw_power(axes: Any, found: "Sensitivity") -> None:
         styles = zip((VERMILION, ORANGE, GREEN, BLUE, BLACK, GREY), np.linspace(4.0, 1.0, MOST_CURVES), strict=True)
         for name, (color, width) in zip(chosen, styles, strict=False):
             power = change_powers(sizes * seen[name], degrees, _LEVEL)
-            text = f"{shorten(name)}: {_POWER:g} at {needed / seen[name]:.2g}"
+            text = f"{shorten(called(name))}: {_POWER:g} at {needed / seen[name]:.2g}"
             axes.plot(sizes, power, color=color, lw=width, label=text)
         axes.axhline(_POWER, color=GREY, lw=0.8, ls="--")
         axes.set(xscale="log", xlim=(sizes[0], sizes[-1]))
@@ -66,7 +66,7 @@ def draw_power(axes: Any, found: "Sensitivity") -> None:
             text.set_parse_math(False)
     hidden = [name for name in shifts if shifts[name] == 0.0]
     if hidden:
-        names = ", ".join(shorten(name) for name in hidden[:4]) + (", ..." if len(hidden) > 4 else "")
+        names = ", ".join(shorten(called(name)) for name in hidden[:4]) + (", ..." if len(hidden) > 4 else "")
         axes.text(
             0.99, 0.04, f"can hide at any size: {names}", transform=axes.transAxes, ha="right", fontsize=8.0,
             color=VERMILION, parse_math=False,
