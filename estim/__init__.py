@@ -1,6 +1,20 @@
 """What a monitor can see: recovery error, sensitivity and blindness of a known response under noise.
 
-Public names are loaded on first use, so that ``import estim`` costs next to nothing.
+What to call, by the question:
+
+- Which directions of a model's parameters do these readings see? `sensitivity`, or `Sensitivity.from_jacobian`.
+- The monitor read no change: may that be believed? `Sensitivity.judge`, with `AnyChange` for a set of changes.
+- Would it see the change from one given model to another? `judge_models`.
+- How far does the linear picture hold? `linearity`, `response_along`.
+- How wrong are many parameters refitted to noisy readings? `recover_parameters`.
+- How wrong is one parameter read off a curve? `MeanResponse`, then `recover`; `pool` for several jobs.
+- Which parameters agree with a reading? `confidence_interval`, `coverage`.
+- Singular values with proofs, and how fast they vanish: `spectrum`, `contact_orders`, `contact_slopes`, `smith_orders`.
+- Exact networks of normalized attention: `estim.attention`.
+
+What these return are frozen records: print them, and look at ``summary()``, ``to_frame()``, ``plot()``,
+``report(path)`` and ``to_json()``, of which each has those that fit it. Public names are loaded on first use: ``import
+estim`` costs next to nothing.
 """
 
 from importlib import import_module
@@ -9,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from estim import attention as attention
     from estim.pooling import pool as pool
+    from estim.probe.along import Linearity as Linearity
     from estim.probe.along import linearity as linearity
     from estim.probe.along import response_along as response_along
     from estim.probe.many_unknowns.record import ParameterRecovery as ParameterRecovery
@@ -44,6 +59,7 @@ _HOME = {
     "ConfidenceInterval": "recovery.interval_record",
     "ContactOrders": "spectra.contact_record",
     "ContactSlopes": "spectra.contact_record",
+    "Linearity": "probe.along",
     "MeanResponse": "recovery.response",
     "ModelChange": "probe.two_models.model_change",
     "ModelSensitivity": "probe.matrix_free.record",
