@@ -47,6 +47,10 @@ def coefficients(values: Any, names: tuple[str, ...], argument: str) -> Array:
     TypeError, ValueError
         When an entry is no finite real number, their number does not fit, or a name is unknown.
     """
+    if isinstance(values, str):
+        example = {names[0]: 1.0}
+        msg = f"{argument} must be numbers, one for each parameter, or a mapping such as {example}; got {values!r}"
+        raise TypeError(msg)
     values = by_name(values, names, argument)
     if isinstance(values, Mapping):
         unknown = next((name for name in values if name not in names), None)

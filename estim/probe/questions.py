@@ -169,6 +169,10 @@ class Questions:
     ) -> float:
         """Return the smallest multiple of `direction` that the change test detects with the given power.
 
+        The test is that of `power`, which looks for a change in any direction. A test of a single parameter, with all
+        others unknown, needs (1.960 + 0.842) times its `floor` at the default levels: more than this one where others
+        can take its place, less where they hardly can.
+
         Parameters
         ----------
         direction : array_like, shape (parameters,), or mapping of names to changes
@@ -187,6 +191,15 @@ class Questions:
         ------
         ValueError
             As `floor`; when the probabilities are outside (0, 1) or the power does not exceed the false-alarm rate.
+
+        Examples
+        --------
+        Of two parameters that each have a reading of their own, both tests see one; the general one needs more:
+
+        >>> import numpy as np, estim
+        >>> found = estim.Sensitivity.from_jacobian(np.eye(2), 0.1, names=["a", "b"])
+        >>> round(found.minimum_detectable({"a": 1}), 3), round((1.960 + 0.842) * found.floor({"a": 1}), 3)
+        (0.31, 0.28)
         """
         from estim.probe.verdict.change import detectable_shift
 

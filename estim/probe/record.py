@@ -55,7 +55,8 @@ class Sensitivity(Questions, Views, Record):
     """(directions,) of the whitened Jacobian as float64 has it, without any decision; as many as it has, then zeros.
     But where all that is not seen is proven, those of what is seen, then zeros."""
     standard_errors: Array
-    """(parameters,) Cramer-Rao bounds for unbiased estimators; infinite where a direction not seen is involved."""
+    """(parameters,) Cramer-Rao bounds for unbiased estimators; infinite where a direction not seen, or a gauge, is
+    involved."""
     column_norms: Array
     """(parameters,) of the whitened Jacobian: what one unit of the parameter alone moves the readings."""
     inputs: npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from estim.probe.record import Sensitivity
 
 DEFINITIONS = (
-    "std. error: Cramer-Rao bound for an unbiased estimator; inf where a direction not seen is involved.",
+    "std. error: Cramer-Rao bound for an unbiased estimator; inf where a direction not seen, or a gauge, is involved.",
     "effect of one unit: how many standard deviations of noise the readings move when that parameter alone does.",
 )
 

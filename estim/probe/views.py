@@ -34,8 +34,9 @@ class Views:
         -------
         pandas.DataFrame
             One row an input, by its name where the bank has one (an index of pandas, or one number or word an input),
-            and one column a resolved direction, numbered from the strongest. Columns sum to one; they are NaN, and a
-            note says so, where the error of the Jacobian could move a share by more than 0.01.
+            and one column a resolved direction, numbered from the strongest. Columns sum to one; where
+            noise is correlated a share may be negative, as an input that is read only to take the common noise off has.
+            They are NaN, and a note says so, where the error of the Jacobian could move a share by more than 0.01.
         """
         from estim.probe.summary import input_frame
 

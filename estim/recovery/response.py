@@ -26,7 +26,8 @@ Array = npt.NDArray[np.float64]
 def check_response(response: Any) -> None:
     """Refuse what is no response."""
     if not isinstance(response, MeanResponse):
-        msg = f"response must be an estim.MeanResponse; got {type(response).__name__}"
+        made = ": estim.MeanResponse(function, lower=..., upper=...) makes one" if callable(response) else ""
+        msg = f"response must be an estim.MeanResponse; got {type(response).__name__}{made}"
         raise TypeError(msg)
 
 

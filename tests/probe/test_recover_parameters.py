@@ -365,6 +365,7 @@ def test_failures_count_in_every_figure():
         ({"sigma": 0.0}, ValueError, "sigma must be positive; got 0.0"),
         ({"sigma": [0.0, *[1.0] * 6]}, ValueError, "sigma must leave noise in every reading"),
         ({"bounds": 3.0}, TypeError, r"bounds must be a pair \(lower, upper\)"),
+        ({"bounds": {"a": (0.0, 1.0)}}, TypeError, "by name: a mapping of lower ends, and one of upper ends"),
         ({"bounds": (0.0, "x")}, TypeError, "bounds, the upper ones, must be real numbers; got 'x'"),
         ({"bounds": ([0.0] * 3, 1.0)}, ValueError, r"one entry for each of the 2 parameters; got shape \(3,\)"),
         (

@@ -197,11 +197,15 @@ class TestRecord:
         with pytest.raises(ValueError, match=message):
             call(found)
 
+    def test_a_name_alone_is_refused_with_the_mapping_to_give(self, found):
+        with pytest.raises(TypeError, match=r"a mapping such as \{'theta\[0\]': 1.0\}; got 'theta\[1\]'"):
+            found.floor("theta[1]")
+
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"jac_error": -1.0}, "jac_error must not be negative"),
+        ({"jac_error": -1.0}, r"jac_error must not be negative or NaN; got -1.0 in row 0, column 0"),
         ({"names": ["a"]}, "names must be a list of one word for each of the 2 parameters"),
         ({"names": ["a", "a"]}, "names must differ; got 'a' twice"),
         ({"inputs": [0]}, "inputs must be whole numbers, one for each of the 2 readings"),

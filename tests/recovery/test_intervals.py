@@ -547,7 +547,7 @@ class TestPlumbing:
     @pytest.mark.parametrize(
         ("change", "error", "text"),
         [
-            ({"response": abs}, TypeError, "response must be an estim.MeanResponse; got builtin_function_or_method"),
+            ({"response": 3.0}, TypeError, "response must be an estim.MeanResponse; got float"),
             ({"values": 1j}, TypeError, "{} must be real numbers; got 1j"),
             (
                 {"values": [1.0, math.nan]},

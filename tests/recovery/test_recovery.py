@@ -451,7 +451,8 @@ def test_bad_input_is_refused_before_any_work(counted, method, change, error, te
 
 @pytest.mark.parametrize("bad", [lambda t: t, None, "response", estim.MeanResponse])
 def test_what_is_no_response_is_refused(bad):
-    with pytest.raises(TypeError, match=rf"^response must be an estim.MeanResponse; got {type(bad).__name__}$"):
+    made = r": estim\.MeanResponse\(function, lower=\.\.\., upper=\.\.\.\) makes one" * callable(bad)
+    with pytest.raises(TypeError, match=rf"^response must be an estim.MeanResponse; got {type(bad).__name__}{made}$"):
         estim.recover(bad, 1.0, 0.1)
 
 

@@ -32,7 +32,8 @@ def read_bounds(bounds: Any, parameters: Array, names: tuple[str, ...]) -> tuple
         return np.full(len(names), -np.inf), np.full(len(names), np.inf)
     pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") and hasattr(bounds, "ub") else bounds
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        msg = f"bounds must be a pair (lower, upper) or a scipy.optimize.Bounds; got {bounds!r:.80}"
+        named = " (by name: a mapping of lower ends, and one of upper ends)" if isinstance(pair, Mapping) else ""
+        msg = f"bounds must be a pair (lower, upper){named} or a scipy.optimize.Bounds; got {bounds!r:.80}"
         raise TypeError(msg)
     lower, upper = (_end(*end, names) for end in zip(pair, ("lower", "upper"), (-np.inf, np.inf), strict=True))
     for name, low, high, value in zip(names, lower, upper, parameters, strict=True):

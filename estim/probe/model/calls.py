@@ -205,6 +205,8 @@ def _changed(parameters: Parameters, given: Any) -> bool:
 def refusal(call: Callable[[Any], Any], bank: Any, error: Exception) -> str:
     """Say what a model, called with a bank, raised, and for which input."""
     said = f"the model raised {error!r} for this bank"
+    if isinstance(error, TypeError) and "positional argument" in str(error):
+        said += ", as it is called with two arguments, model(params, bank)"
     length = _length(bank)
     if length is None or length < 2 or length > _TRIED or isinstance(bank, str | dict):
         return said

@@ -324,6 +324,10 @@ class TestRefusals:
         ):
             probe(lambda t, x: [t[0] * math.sqrt(v) for v in x], [1.0, 2.0, -3.0, -4.0], params=[1.0])
 
+    def test_a_function_of_other_arguments_is_told_how_it_is_called(self):
+        with pytest.raises(ValueError, match=r"as it is called with two arguments, model\(params, bank\)"):
+            probe(lambda x, a, b: a + b * x, np.ones(3), params=[1.0, 2.0])
+
     def test_a_key_that_params_do_not_have_is_no_fault_of_the_bank(self):
         params = {"a": 1.0, "rates": [{"fast": 2.0}, {"slow": 3.0}]}
         with pytest.raises(
