@@ -35,7 +35,7 @@ RTOL = 1e-11
 CANCELLATION = 1e-12
 #: Of nodes and weights (good to some 1e-15), of the normal tail, and of sums of that many terms.
 ARITHMETIC = 16.0 * EPS
-#: How far the polynomial of the first panel may miss Q(0) = 1/2.
+#: How far the polynomial of a panel may miss Q at its ends where there is no time for more panels.
 UNSEEN = 0.1
 DEEPEST = 60
 SECANTS = 40
@@ -44,7 +44,7 @@ FARTHEST = 37.0  # Q(37) = 6e-300
 MOST_PANELS = 1 << 14
 
 _NODE, _WEIGHT = np.polynomial.legendre.leggauss(NODES)
-_PLACE = 0.5 * (1.0 + _NODE)
+_PLACE = np.concatenate([[0.0], 0.5 * (1.0 + _NODE), [1.0]])
 
 
 def _legendre_bands() -> Array:
@@ -55,9 +55,12 @@ def _legendre_bands() -> Array:
 
 
 _BANDS = _legendre_bands()
-#: From values at the nodes to that of their polynomial at the start of the panel.
-_DEGREE = np.arange(NODES)
-_AT_START = _WEIGHT * (np.polynomial.legendre.legvander(_NODE, NODES - 1) @ ((_DEGREE + 0.5) * (-1.0) ** _DEGREE))
+#: Part of a panel between an end and the second node from it: what it does not see lies there.
+_EDGE = float(_PLACE[2])
+#: From values at the nodes to those of their polynomial at the two ends of the panel.
+_AT_ENDS = (np.polynomial.legendre.legvander(_NODE, NODES - 1) * _WEIGHT[:, None]) @ (
+    (np.arange(NODES) + 0.5)[:, None] * np.polynomial.legendre.legvander(np.array([-1.0, 1.0]), NODES - 1).T
+)
 
 
 @dataclass(frozen=True)
@@ -201,17 +204,21 @@ def _integrate(
     start, size = np.zeros(len(row)), length[row] / unit[row]
     for depth in range(DEEPEST):
         t = start[:, None] + size[:, None] * _PLACE
-        change = difference((sign[row, None] * unit[row, None] * t).ravel(), np.repeat(row, NODES)).reshape(t.shape)
-        tail = ndtr(np.abs(change) / -sigma[row, None])
-        weighted = tail * t
+        which = np.repeat(row, t.shape[1])
+        change = difference((sign[row, None] * unit[row, None] * t).ravel(), which).reshape(t.shape)
+        q = ndtr(np.abs(change) / -sigma[row, None])
+        ends, tail = q[:, [0, -1]], np.ascontiguousarray(q[:, 1:-1])
+        weighted = tail * t[:, 1:-1]
         half = 0.5 * size
         first = half * (weighted @ _WEIGHT)
         left, left_bias = half * _panel_error(np.concatenate([weighted, tail])).reshape(2, -1)
+        unseen = _unseen(tail, ends)
+        edge = size * _EDGE
+        left += edge * (unseen * np.stack([start + edge, start + size], axis=1)).sum(axis=1)
+        left_bias += edge * unseen.sum(axis=1)
         scale = (totals[1] + np.bincount(row, first, rows))[row]
-        # All nodes may lie behind a steep rise at the truth, and see but the tail that follows; Q is 1/2 at most.
-        seen = (start > 0.0) | (np.abs(tail @ _AT_START - 0.5) < UNSEEN)
-        left, left_bias = np.where(seen, left, 0.25 * size * size), np.where(seen, left_bias, 0.5 * size)
         done = (left <= tolerance[row] * scale) & (left_bias <= tolerance[row] * np.sqrt(2.0 * scale))
+        seen = unseen.max(axis=1) < UNSEEN
         done |= seen & ((scale == 0.0) | (len(row) > MOST_PANELS)) | (depth == DEEPEST - 1)
         kept = done.astype(np.float64)
         totals[0] += np.bincount(row, kept * half * (tail @ _WEIGHT), rows)
@@ -223,6 +230,17 @@ def _integrate(
         start = np.repeat(start[~done], 2)
         start[1::2] += size[1::2]
     return totals[0], totals[1], error
+
+
+def _unseen(tail: Array, ends: Array) -> Array:
+    """Return what a panel does not see of Q between its ends and the nodes beside them, shape (rows, 2).
+
+    All nodes may lie behind a steep rise, at the truth say, and see but the small tail that follows. What their
+    polynomial misses of Q at an end is that, but for what its own series leaves out.
+    """
+    head, _, last = np.abs(_BANDS @ tail.T).reshape(3, 4, -1).max(axis=1)
+    known = NODES * (last + EPS * head)
+    return np.asarray(np.maximum(np.abs(tail @ _AT_ENDS - ends) - known[:, None], 0.0))
 
 
 def _panel_error(values: Array) -> Array:

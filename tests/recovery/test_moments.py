@@ -335,3 +335,27 @@ def test_the_linear_limit_is_the_first_of_several():
     off = np.abs(rmse / (sigma[:, 0] / 2.56) - 1.0) > 0.1
     found = estim.recover(estim.MeanResponse.from_excess(lambda t: t * t, upper=2.0), 1.28, 1.0, method="exact")
     assert found.linear_limit == pytest.approx(sigma[np.argmax(off), 0], rel=2e-3)
+
+
+@pytest.mark.parametrize(("theta", "sigma"), [(3.0, 0.5), (3.0, 2.0), (2.000004, 0.5), (2.000004, 8.0), (0.5, 0.7)])
+@pytest.mark.parametrize("height", [3.0, 0.01])
+def test_a_step_between_an_end_of_a_panel_and_its_nodes_is_seen(theta, sigma, height):
+    """Where the window ends in it, or theta lies in it: the errors were up to 1e-5, and 1e-13 was claimed."""
+
+    def mean(t):
+        return t + height * np.tanh((t - 2.0) / 1e-5)
+
+    found = estim.recover(
+        estim.MeanResponse.from_excess(lambda t: mean(t) - mean(0.0), upper=10.0), theta, sigma, method="exact"
+    )
+    steps = 2.0 ** np.arange(-34, 4)
+    ends = np.unique(
+        np.clip(np.concatenate([[theta, 2.0], theta + steps, theta - steps, 2.0 + steps, 2.0 - steps]), 0.0, 10.0)
+    )
+    node, weight = np.polynomial.legendre.leggauss(24)
+    half = 0.5 * np.diff(ends)[:, None]
+    t = ends[:-1, None] + half * (1.0 + node)
+    tail = norm.sf(np.abs(mean(t) - mean(theta)) / sigma) * weight * half
+    rmse = np.sqrt(2.0 * (np.abs(t - theta) * tail).sum())
+    assert abs(found.rmse[0] / rmse - 1.0) <= found.numerical_error[0] + 1e-10
+    assert abs(found.bias[0] - (np.sign(t - theta) * tail).sum()) <= 1e-10 * rmse
