@@ -13,13 +13,29 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from estim.cli import print_result
+
 STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders", "growth": "growth"}
 RESULTS = Path("results")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Analyse the studies named, or write the score card of all; return 0, 1 where a study is missing or outdated."""
+    """Analyse the studies named, or write the score card of all.
+
+    Return 0, 1 where a study is missing or outdated, 2 where nothing can be written, 130 on Ctrl-C.
+    """
     options = _options(arguments)
+    try:
+        return _run(options)
+    except (OSError, ImportError) as error:
+        print(f"analysis: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("analysis: interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(options: argparse.Namespace) -> int:
     names = list(dict.fromkeys(options.studies)) or list(STUDIES)
     sources = {name: options.results / f"{name}.json" for name in names}
     studies = {name: study for name, source in sources.items() if (study := _study(name, source)) is not None}
@@ -31,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     try:
         _analyse(studies, options)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         said = f"{type(error).__name__}: {error}"
         print(
             f"analysis: a study in {options.results} cannot be read, as if another version had written it ({said}); "
@@ -43,15 +59,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _analyse(studies: dict[str, Any], options: argparse.Namespace) -> None:
+    """Write pictures first: whoever reads the tables, such as head, may leave early."""
+    from estim.plotting import write_picture
+
     if not options.studies:
-        _score(studies, options.results / "scorecard.html")
+        from analysis import scorecard
+
+        page = options.results / "scorecard.html"
+        scorecard.write_page(studies, page)
+        print(f"wrote {page}", file=sys.stderr)
+        print_result(scorecard.table(studies))
         return
     for name, study in studies.items():
         module = import_module(f"analysis.{STUDIES[name]}")
-        print(module.table(study))
         picture = options.results / f"{name}.png"
-        module.draw(study).savefig(picture, dpi=150)
+        write_picture(module.draw(study), picture)
         print(f"wrote {picture}", file=sys.stderr)
+        print_result(module.table(study))
 
 
 def _study(name: str, source: Path) -> dict[str, Any] | None:
@@ -62,14 +86,6 @@ def _study(name: str, source: Path) -> dict[str, Any] | None:
         return None
     whole = isinstance(study, dict) and study.get("study") == name and "fixture" in study
     return study if whole else None
-
-
-def _score(studies: dict[str, Any], page: Path) -> None:
-    from analysis import scorecard
-
-    print(scorecard.table(studies))
-    scorecard.write_page(studies, page)
-    print(f"wrote {page}", file=sys.stderr)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0, 2 when the command line is not understood or what it names is refused, 130 on Ctrl-C."""
     try:
         options = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
-        _print(options.run(options))
+        print_result(options.run(options))
     except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError) as error:
         return _ended(str(error), 2)
     except KeyboardInterrupt:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _print(text: str) -> None:
+def print_result(text: str) -> None:
     """Print the result, all of it: what is left in the buffer fails at the end of Python, too late for a sentence."""
     try:
         print(text, flush=True)

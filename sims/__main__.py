@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     try:
         return _run(options)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         print(f"sims: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from estim.files import check_folder, write_whole  # here, where an interrupt is no traceback
+
     options.out.mkdir(parents=True, exist_ok=True)
     for name in dict.fromkeys(options.studies or STUDIES):
         run = import_module(f"sims.{STUDIES[name]}").run
@@ -46,16 +49,15 @@ def _run(options: argparse.Namespace) -> int:
             return 2
         versions = {"python": python_version(), **{package: version(package) for package in PACKAGES}}
         target = options.out / f"{name}.json"
-        known = {key: one.default for key, one in accepted.items() if key in ("rng", "trials")}
-        asked = {"versions": versions, **known, **{key: value for key, value in given.items() if key in known}}
+        drawn = {key: given.get(key, accepted[key].default) for key in ("rng", "trials") if key in accepted}
+        asked = {"study": name, "versions": versions, **drawn}
         if not (options.studies or options.again) and _written_with(target, asked) == asked:
             print(f"kept {target}; --again computes it again", file=sys.stderr)
             continue
+        check_folder(target, "the study's file")
         study = run(progress=options.progress, **{key: value for key, value in given.items() if key in accepted})
-        # Written whole or not at all: an interrupted study leaves the previous result in place.
-        draft = target.with_suffix(".json.part")
-        draft.write_text(json.dumps({"study": name, "versions": versions, **study}, indent=1, allow_nan=False) + "\n")
-        draft.replace(target)
+        text = json.dumps({"study": name, "versions": versions, **study}, indent=1, allow_nan=False) + "\n"
+        write_whole(target, partial(Path.write_text, data=text))
         print(f"wrote {target}", file=sys.stderr)
     return 0
 

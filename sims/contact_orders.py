@@ -5,6 +5,7 @@ matrix fixture, unknown all 96 factors' entries. Entries and inputs are small ex
 not disclosed.
 """
 
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -43,7 +44,7 @@ def run(*, progress: bool = False) -> dict[str, Any]:
 
     def say(what: str) -> None:
         if progress:
-            print(f"contact orders: {what}", flush=True)
+            print(f"contact orders: {what}", file=sys.stderr)
 
     say("slopes of the chain of depth four")
     slopes = estim.contact_slopes(scalar_chain(4, 1), chain_bank(), SCALES, factors=CHAIN_FACTORS)

@@ -4,6 +4,7 @@ Four tokens, width four, depth three, query/key rank two, softmax, 48 inputs: a 
 parameters. Entries and inputs are small exact rationals, ours; the note's own are not disclosed.
 """
 
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -25,7 +26,7 @@ def run(*, progress: bool = False) -> dict[str, Any]:
     spectra = []
     for digits in DIGITS:
         if progress:
-            print(f"spectrum: {digits or 'float64'}", flush=True)
+            print(f"spectrum: {digits or 'float64'}", file=sys.stderr)
         spectra.append(estim.spectrum(network.scaled(SCALE), bank, digits=digits))
     float64 = [estim.spectrum(network.scaled(scale), bank) for scale in SCALES]
     return {

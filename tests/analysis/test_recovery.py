@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 
@@ -62,3 +63,33 @@ def test_a_misspelt_study_is_told_the_right_one(capsys):
     with pytest.raises(SystemExit, match="2"):
         analyse(["recovry"])
     assert "there is no study 'recovry'; did you mean recovery?" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_is_one_sentence(results, tmp_path, monkeypatch, capsys):
+    (tmp_path / "recovery.json").write_text((results / "recovery.json").read_text())
+    (tmp_path / "recovery.png").mkdir()
+    assert analyse(["recovery", "--results", str(tmp_path)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("analysis: ")
+    assert shown.err.count("\n") == 1
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert analyse(["recovery", "--results", str(tmp_path)]) == 2
+    assert "pictures need matplotlib: pip install 'estim[plot]'" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_no_traceback(results, monkeypatch, capsys):
+    def draw(study):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("analysis.recovery.draw", draw)
+    assert analyse(["recovery", "--results", str(results)]) == 130
+    assert capsys.readouterr() == ("", "analysis: interrupted\n")
+
+
+def test_lists_that_were_emptied_are_no_study(results, tmp_path, capsys):
+    study = json.loads((results / "recovery.json").read_text())
+    study["exact"]["relative_rmse"] = []
+    (tmp_path / "recovery.json").write_text(json.dumps(study))
+    assert analyse(["recovery", "--results", str(tmp_path)]) == 1
+    assert "cannot be read, as if another version had written it" in capsys.readouterr().err

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -75,6 +76,36 @@ def test_a_study_is_kept_only_when_it_is_what_is_asked_for(tmp_path, monkeypatch
     assert said("--rng", "3", "--workers", "2") == "kept"  # an interrupted run with options goes on, too
     assert said("--again") == "wrote"
     assert said("short") == "wrote"
+    fields = json.loads((tmp_path / "short.json").read_text())
+    (tmp_path / "short.json").write_text(json.dumps({**fields, "study": "other"}))
+    assert said() == "wrote"  # a file of another study under this name
+
+
+def test_a_file_that_may_not_be_written_is_found_before_the_work(tmp_path, monkeypatch, capsys):
+    def run(*, progress=False):
+        pytest.fail("the study has begun")
+
+    monkeypatch.setattr(sims.__main__, "import_module", lambda name: SimpleNamespace(run=run))
+    (tmp_path / "recovery.json").mkdir()
+    assert main(["recovery", "--out", str(tmp_path)]) == 2
+    assert "must be a file; got the folder" in capsys.readouterr().err
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert main(["spectrum", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("sims: the study's file must be a file that may be written; got ")
+
+
+def test_a_full_disk_leaves_the_previous_result(tmp_path, monkeypatch, capsys):
+    def write_text(draft, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(
+        sims.__main__, "import_module", lambda name: SimpleNamespace(run=lambda progress: {"fixture": {}})
+    )
+    (tmp_path / "recovery.json").write_text("old")
+    monkeypatch.setattr(Path, "write_text", write_text)
+    assert main(["recovery", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "sims: [Errno 28] No space left on device\n"
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("recovery.json", "old")]
 
 
 def test_an_interrupt_is_no_traceback(tmp_path, monkeypatch, capsys):
