@@ -59,23 +59,22 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _analyse(studies: dict[str, Any], options: argparse.Namespace) -> None:
-    """Write pictures first: whoever reads the tables, such as head, may leave early."""
     from estim.plotting import write_picture
 
     if not options.studies:
         from analysis import scorecard
 
         page = options.results / "scorecard.html"
+        print_result(scorecard.table(studies))
         scorecard.write_page(studies, page)
         print(f"wrote {page}", file=sys.stderr)
-        print_result(scorecard.table(studies))
         return
     for name, study in studies.items():
         module = import_module(f"analysis.{STUDIES[name]}")
         picture = options.results / f"{name}.png"
+        print_result(module.table(study))
         write_picture(module.draw(study), picture)
         print(f"wrote {picture}", file=sys.stderr)
-        print_result(module.table(study))
 
 
 def _study(name: str, source: Path) -> dict[str, Any] | None:

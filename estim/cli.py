@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0, 2 when the command line is not understood or what it names is refused, 130 on Ctrl-C."""
     try:
         options = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
-        print_result(options.run(options))
+        options.run(options)
     except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError) as error:
         return _ended(str(error), 2)
     except KeyboardInterrupt:
@@ -33,7 +33,7 @@ def print_result(text: str) -> None:
         print(text, flush=True)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # the reader, head or less, has seen enough
+        if not isinstance(error, BrokenPipeError):  # the reader, head or less, has seen enough; pictures may follow
             raise
 
 
@@ -135,7 +135,7 @@ def _users_code() -> Iterator[None]:
             raise ValueError(msg) from error
 
 
-def _recover(options: argparse.Namespace) -> str:
+def _recover(options: argparse.Namespace) -> None:
     from estim.plotting import check_picture, write_picture
     from estim.recovery.recovery import recover
 
@@ -150,12 +150,12 @@ def _recover(options: argparse.Namespace) -> str:
     with _users_code():
         response = _response(options.response, options.lower, options.upper)
         result = recover(response, options.theta, options.sigma, method=method, progress=options.progress, **given)
+    print_result(result.to_json(indent=2) if options.json else str(result.summary()))
     if options.plot:
         write_picture(result.plot(), options.plot)
-    return result.to_json(indent=2) if options.json else str(result.summary())
 
 
-def _sensitivity(options: argparse.Namespace) -> str:
+def _sensitivity(options: argparse.Namespace) -> None:
     from estim.files import check_page, load_data
     from estim.plotting import check_picture, new_figure, write_picture
     from estim.probe.sensitivity import sensitivity
@@ -177,11 +177,11 @@ def _sensitivity(options: argparse.Namespace) -> str:
             model, bank, sigma, params=params, repeats=options.repeats,
             smallest_change=options.smallest_change, digits=options.digits,
         )  # fmt: skip
+    print_result(result.to_json(indent=2) if options.json else str(result.summary()))
     if options.plot:
         write_picture(result.plot(), options.plot)
     if options.report:
         result.report(options.report)
-    return result.to_json(indent=2) if options.json else str(result.summary())
 
 
 def _sigma(text: str) -> Any:

@@ -197,10 +197,11 @@ def program(*command, **places):
 
 
 def test_a_reader_that_leaves_early_is_no_error():
-    with program(*EXACT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with program(*EXACT, "--plot", "p.png", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         running.stdout.close()
         assert running.stderr.read() == ""
     assert running.returncode == 0
+    assert os.path.exists("p.png")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
