@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import subprocess
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import estim
-from estim.cli import main
+from estim.cli import main, print_result
 
 MODULE = """
 import estim
@@ -209,6 +210,13 @@ def test_a_result_that_does_not_fit_on_the_disk_is_no_success():
     with open("/dev/full", "w") as full, program(*EXACT, stdout=full, stderr=subprocess.PIPE) as running:
         assert running.stderr.read() == "estim: [Errno 28] No space left on device\n"
     assert running.returncode == 2
+
+
+def test_a_name_that_the_locale_has_no_letters_for_is_no_refusal(monkeypatch):
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    print_result("\u03b2 = 1")
+    assert printed.getvalue() == b"\\u03b2 = 1\n"
 
 
 def test_a_refusal_is_not_printed_as_a_result(monkeypatch, capsys):
