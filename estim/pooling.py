@@ -86,8 +86,12 @@ def pool(records: Iterable[Pooled]) -> Pooled:
         pooled["failures"] = sum(record.failures for record in given)
         pooled["evaluations"] = float(pooled["evaluations"])
     found = replace(first, trials=sum(record.trials for record in given), **pooled)
-    told = [note for record in given for note in record.notes if note not in _drawn(record)]
-    return replace(found, notes=tuple(dict.fromkeys([*told, *_drawn(found)])))
+    return replace(found, notes=_notes(given, found))
+
+
+def _notes(records: list[Any], found: Any) -> tuple[str, ...]:
+    told = [note for record in records for note in record.notes if note not in _drawn(record)]
+    return tuple(dict.fromkeys([*told, *_drawn(found)]))
 
 
 def _drawn(record: Any) -> list[str]:
