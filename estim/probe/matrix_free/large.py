@@ -139,8 +139,9 @@ def model_sensitivity(
 def noise_of(sigma: Any, places: npt.NDArray[np.int64], total: int, repeats: int, correlation: float) -> Whitening:
     """Return the whitening of the readings at some places among all, in that order; noiseless ones are refused."""
     noise = whitening(noise_at(read_sigma(sigma), places, total), len(places), repeats, correlation)
-    if len(noise.noiseless) or (noise.forward is None and not (noise.scale > 0.0).all()):
-        msg = "sigma must be positive for every reading of a model this large; got readings without noise"
+    if len(noise.noiseless):
+        got = "a singular covariance" if noise.forward is not None else f"0 for reading {places[noise.noiseless[0]]}"
+        msg = f"sigma must be positive for every reading of a model this large; got {got}"
         raise ValueError(msg)
     return noise
 

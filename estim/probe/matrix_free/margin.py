@@ -143,9 +143,9 @@ def _spectrum(found: "ModelSensitivity", change: AnyChange) -> tuple[Array, floa
             return found.relative_singular_values, found.relative_resolution, found.parameters
         return found.singular_values, found.resolution, found.parameters
     if change.group not in found.group_names:
-        known = ", ".join(found.group_names[:8])
+        known = ", ".join([*found.group_names[:8], *(["..."] if len(found.group_names) > 8 else [])])
         msg = (
-            f"group must be one of the {len(found.group_names)} of the record, {known}{_more(found)}, as groups=... of "
+            f"group must be one of the {len(found.group_names)} of the record, {known}, as groups=... of "
             f"estim.sensitivity makes them; got {change.group!r}"
         )
         raise ValueError(msg)
@@ -155,10 +155,6 @@ def _spectrum(found: "ModelSensitivity", change: AnyChange) -> tuple[Array, floa
         msg = f"a change of {change.group!r} means nothing: it has no parameters"
         raise ValueError(msg)
     return found.group_singular_values[k][:dimension], float(found.group_resolution[k]), dimension
-
-
-def _more(found: "ModelSensitivity") -> str:
-    return ", ..." if len(found.group_names) > 8 else ""
 
 
 def _norm(found: "ModelSensitivity", group: str | None) -> float:

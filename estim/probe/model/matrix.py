@@ -72,11 +72,13 @@ def _error(
         short = rounding_of(jacobian) if exact is None else 0.0
         return (short * np.abs(values), (short_note(short),)) if short else (None, ())
     if exact is not None:
-        msg = "jac_error is for floats; exact entries have none"
+        msg = f"jac_error must be left out with exact entries, which have none; got {jac_error!r:.60}"
         raise ValueError(msg)
     error = _errors(jac_error, values.shape)
-    if not (error >= 0.0).all():
-        msg = "jac_error must not be negative or NaN"
+    wrong = ~(error >= 0.0)
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        msg = f"jac_error must not be negative or NaN; got {error[row, column]} in row {row}, column {column}"
         raise ValueError(msg)
     return error, ()
 
@@ -106,7 +108,7 @@ def _read(jacobian: Any) -> tuple[Array, npt.NDArray[np.object_] | None]:
             return _nonempty(as_float(exact)), exact
         array = exact
     if array.dtype.kind == "c":
-        msg = "jacobian must be real: stack the real and the imaginary parts of complex readings"
+        msg = f"jacobian must be real; got dtype {array.dtype}: stack real and imaginary parts of complex readings"
         raise TypeError(msg)
     if array.dtype.kind not in "biuf":
         msg = f"jacobian must be real numbers; got dtype {array.dtype}"

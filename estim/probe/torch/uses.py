@@ -60,7 +60,8 @@ def _read(parameter: Any, users: dict[Any, list[tuple[Any, int]]], leaf: Any) ->
         if _transposes(node):
             inner = [_weight(user, place, "linear") for user, place in users[node]] if passes_on(node) else [None]
         else:
-            inner = [_KNOWN.get(node.name(), _unknown)(node, argument, parameter)]
+            known = _KNOWN.get(node.name())
+            inner = [known(node, argument, parameter) if known else None]
         if node.name() == "EmbeddingBackward0" and inner[0] is not None:
             inner = (passes_on(node) and _broadcast(inner[0], users[node])) or inner
         if None in inner:
@@ -106,8 +107,12 @@ def _row(parameter: Any) -> tuple[int, ...]:
     return shape
 
 
-def _unknown(node: Any, argument: int, parameter: Any) -> Use | None:
-    return None
+def _sum(node: Any, shape: tuple[int, ...]) -> Use:
+    return Use("sum", GradientEdge(node, 0), None, shape)
+
+
+def _product(node: Any, x: Callable[[], torch.Tensor], shape: tuple[int, ...]) -> Use:
+    return Use("product", GradientEdge(node, 0), x, shape)
 
 
 def _weight(node: Any, argument: int, kind: str) -> Use | None:
@@ -121,32 +126,18 @@ def _weight(node: Any, argument: int, kind: str) -> Use | None:
 
 def _of_addmm(node: Any, argument: int, parameter: Any) -> Use | None:
     if argument == 0 and node._saved_beta == 1 and parameter.ndim == 1:
-        return Use("sum", GradientEdge(node, 0), None, _row(parameter))
+        return _sum(node, _row(parameter))
     return _weight(node, argument, "transposed")
-
-
-def _of_mm(node: Any, argument: int, parameter: Any) -> Use | None:
-    return _weight(node, argument, "transposed")
-
-
-def _of_sum(node: Any, argument: int, parameter: Any) -> Use | None:
-    """Read ``x + parameter``, broadcast over leading axes only."""
-    return Use("sum", GradientEdge(node, 0), None, _row(parameter)) if _scale(node, argument) == 1 else None
-
-
-def _of_expanded(node: Any, argument: int, parameter: Any) -> Use | None:
-    return Use("sum", GradientEdge(node, 0), None, _row(parameter))
 
 
 def _of_product(node: Any, argument: int, parameter: Any) -> Use | None:
     other = node._saved_other if argument == 0 else node._saved_self
-    return Use("product", GradientEdge(node, 0), lambda: other, _row(parameter))
+    return _product(node, lambda: other, _row(parameter))
 
 
 def _of_layer_norm(node: Any, argument: int, parameter: Any) -> Use | None:
-    if argument == 2:
-        return Use("sum", GradientEdge(node, 0), None, _row(parameter))
-    return Use("product", GradientEdge(node, 0), lambda: _by_layer(node), _row(parameter))
+    shape = _row(parameter)
+    return _sum(node, shape) if argument == 2 else _product(node, lambda: _by_layer(node), shape)
 
 
 def _by_layer(node: Any) -> torch.Tensor:
@@ -160,16 +151,10 @@ def _of_batch_norm(node: Any, argument: int, parameter: Any) -> Use | None:
     return _of_channels(node, argument, _by_batch)
 
 
-def _of_group_norm(node: Any, argument: int, parameter: Any) -> Use | None:
-    return _of_channels(node, argument, _by_group)
-
-
 def _of_channels(node: Any, argument: int, normalized: Callable[[Any], torch.Tensor]) -> Use:
     """Read a gain or an offset for each channel of what was normalized, (rows, channels, ...)."""
     shape = (node._saved_input.shape[1], *_places(node))
-    if argument == 2:
-        return Use("sum", GradientEdge(node, 0), None, shape)
-    return Use("product", GradientEdge(node, 0), lambda: normalized(node), shape)
+    return _sum(node, shape) if argument == 2 else _product(node, lambda: normalized(node), shape)
 
 
 def _places(node: Any) -> tuple[int, ...]:
@@ -192,7 +177,7 @@ def _by_group(node: Any) -> torch.Tensor:
 
 def _of_convolution(node: Any, argument: int, parameter: Any) -> Use | None:
     if argument == 2:
-        return Use("sum", GradientEdge(node, 0), None, (len(parameter), *_places(node)))
+        return _sum(node, (len(parameter), *_places(node)))
     if argument == 0:
         return None
     found = convolution_of(node)
@@ -207,15 +192,19 @@ def _of_embedding(node: Any, argument: int, parameter: Any) -> Use | None:
     return Use("embedding", GradientEdge(node, 0), indices.masked_fill(padding, -1))
 
 
+#: By the name of a node: what reads a parameter that it takes as some argument.
 _KNOWN: dict[str, Callable[[Any, int, Any], Use | None]] = {
     "AddmmBackward0": _of_addmm,
-    "MmBackward0": _of_mm,
-    "AddBackward0": _of_sum,
-    "ExpandBackward0": _of_expanded,
+    "MmBackward0": lambda node, argument, parameter: _weight(node, argument, "transposed"),
+    # Broadcast over leading axes only.
+    "AddBackward0": lambda node, argument, parameter: (
+        _sum(node, _row(parameter)) if _scale(node, argument) == 1 else None
+    ),
+    "ExpandBackward0": lambda node, argument, parameter: _sum(node, _row(parameter)),
     "MulBackward0": _of_product,
     "ConvolutionBackward0": _of_convolution,
     "NativeLayerNormBackward0": _of_layer_norm,
     "NativeBatchNormBackward0": _of_batch_norm,
-    "NativeGroupNormBackward0": _of_group_norm,
+    "NativeGroupNormBackward0": lambda node, argument, parameter: _of_channels(node, argument, _by_group),
     "EmbeddingBackward0": _of_embedding,
 }
