@@ -117,7 +117,7 @@ def plain(axes: Any) -> None:
 
 
 def plot_coverage(
-    theta: npt.ArrayLike,
+    theta: "npt.ArrayLike",
     coverage: Mapping[str, npt.ArrayLike],
     *,
     confidence_level: float = 0.95,
@@ -162,7 +162,7 @@ def plot_coverage(
 
 def draw_coverage(
     axes: Any,
-    theta: npt.ArrayLike,
+    theta: "npt.ArrayLike",
     coverage: Mapping[str, npt.ArrayLike],
     *,
     confidence_level: float,

@@ -1,4 +1,5 @@
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -122,3 +123,13 @@ def test_star_import_brings_what_all_says():
     """Left to the names of one unknown where other modules are not there yet."""
     for name in ("MeanResponse", "Recovery", "recover"):
         assert getattr(importlib.import_module("estim"), name) is not None
+
+
+def test_signatures_fit_a_line_or_two_of_help():
+    """NumPy's own name for what an array may be made of takes five lines where it is written out."""
+    shown = {name: getattr(estim, name) for name in estim.__all__}
+    kinds = {name: kind for name, kind in shown.items() if inspect.isclass(kind)}
+    members = {f"{name}.{m}": getattr(kind, m) for name, kind in kinds.items() for m in vars(kind) if m[0] != "_"}
+    for name, function in {**shown, **members}.items():
+        if inspect.isroutine(function):
+            assert "_NestedSequence" not in str(inspect.signature(function)), name

@@ -67,7 +67,7 @@ class Questions:
         known = np.isinf(values)
         return int(known.sum() + np.count_nonzero(values[~known] > rtol * values[~known].max(initial=0.0)))
 
-    def floor(self, functional: npt.ArrayLike | Mapping[str, float]) -> float:
+    def floor(self, functional: "npt.ArrayLike | Mapping[str, float]") -> float:
         """Return the smallest RMSE with which any unbiased estimator can know a combination of the parameters.
 
         Parameters
@@ -103,7 +103,7 @@ class Questions:
         resolved = self.scaled_singular_values[: self.resolved]
         return float(floors(u, self.scale, resolved, self.scaled_directions, self.resolution)[0])
 
-    def shift(self, delta: npt.ArrayLike | Mapping[str, float]) -> float:
+    def shift(self, delta: "npt.ArrayLike | Mapping[str, float]") -> float:
         """Return how far a change of the parameters moves the whitened readings, ||W delta||, in standard deviations.
 
         Parameters
@@ -136,7 +136,7 @@ class Questions:
         """Return what the Jacobian's own error may move along a change, in standard deviations."""
         return self.resolution * math.hypot(*(self.scale * change)) if math.isfinite(self.resolution) else math.inf
 
-    def power(self, delta: npt.ArrayLike | Mapping[str, float], *, confidence_level: float = 0.95) -> float:
+    def power(self, delta: "npt.ArrayLike | Mapping[str, float]", *, confidence_level: float = 0.95) -> float:
         """Return the probability that the change test detects a change of the parameters.
 
         The test is the chi-square of the readings projected on the resolved directions, as many degrees of freedom as
@@ -165,7 +165,7 @@ class Questions:
         return change_power(self.shift(delta), self.noisy_resolved, probability(confidence_level, "confidence_level"))
 
     def minimum_detectable(
-        self, direction: npt.ArrayLike | Mapping[str, float], *, power: float = 0.8, confidence_level: float = 0.95
+        self, direction: "npt.ArrayLike | Mapping[str, float]", *, power: float = 0.8, confidence_level: float = 0.95
     ) -> float:
         """Return the smallest multiple of `direction` that the change test detects with the given power.
 
@@ -211,5 +211,5 @@ class Questions:
             return 0.0
         return math.inf if shift == 0.0 else needed / shift
 
-    def _vector(self, values: npt.ArrayLike | Mapping[str, float], argument: str) -> Array:
+    def _vector(self, values: "npt.ArrayLike | Mapping[str, float]", argument: str) -> Array:
         return coefficients(values, self.names, argument)

@@ -30,8 +30,8 @@ _SHOWN, _POINTS = 6.0, 61
 
 def confidence_interval(
     response: MeanResponse,
-    y: npt.ArrayLike,
-    sigma: npt.ArrayLike,
+    y: "npt.ArrayLike",
+    sigma: "npt.ArrayLike",
     *,
     confidence_level: float = 0.95,
     method: Method = "feldman-cousins",
@@ -126,8 +126,8 @@ def confidence_interval(
 
 def coverage(
     response: MeanResponse,
-    theta: npt.ArrayLike,
-    sigma: npt.ArrayLike,
+    theta: "npt.ArrayLike",
+    sigma: "npt.ArrayLike",
     *,
     confidence_level: float = 0.95,
     method: Method = "feldman-cousins",
@@ -204,7 +204,7 @@ def _check(response: MeanResponse, confidence_level: float, method: str) -> floa
     return level
 
 
-def _broadcast(values: Array, sigma: npt.ArrayLike, argument: str) -> tuple[Array, Array]:
+def _broadcast(values: Array, sigma: "npt.ArrayLike", argument: str) -> tuple[Array, Array]:
     """Return values and noise levels of one shape; a missing value is refused."""
     missing = np.isnan(values)
     if missing.any():

@@ -31,11 +31,11 @@ LINEAR_TOLERANCE = 0.1
 def recover(
     response: MeanResponse,
     theta: float,
-    sigma: npt.ArrayLike,
+    sigma: "npt.ArrayLike",
     *,
     trials: int = 100_000,
     method: Literal["monte-carlo", "exact"] = "monte-carlo",
-    rng: Seed = None,
+    rng: "Seed" = None,
     workers: int | Callable[..., Iterable[Any]] = 1,
     progress: bool = False,
 ) -> Recovery:
@@ -129,7 +129,7 @@ def recover(
     )  # fmt: skip
 
 
-def _check(response: MeanResponse, theta: float, sigma: npt.ArrayLike, method: str) -> tuple[float, Array]:
+def _check(response: MeanResponse, theta: float, sigma: "npt.ArrayLike", method: str) -> tuple[float, Array]:
     check_response(response)
     if not isinstance(method, str) or method not in ("monte-carlo", "exact"):
         msg = f"method must be 'monte-carlo' or 'exact'; got {method!r}"

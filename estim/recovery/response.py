@@ -145,7 +145,7 @@ class MeanResponse:
         return self
 
     @classmethod
-    def from_table(cls, theta: npt.ArrayLike, mean: npt.ArrayLike, *, name: str | None = None) -> "MeanResponse":
+    def from_table(cls, theta: "npt.ArrayLike", mean: "npt.ArrayLike", *, name: str | None = None) -> "MeanResponse":
         """Make a response from a table, by shape-preserving cubic interpolation (PCHIP).
 
         Parameters
@@ -264,7 +264,7 @@ class MeanResponse:
 
         return invert_rise(self._rise, self._grid, self.upper, rise)
 
-    def _inside(self, theta: npt.ArrayLike) -> Array:
+    def _inside(self, theta: "npt.ArrayLike") -> Array:
         values = reals(theta, "theta")
         outside = (values < self.lower) | (values > self.upper) | np.isinf(values)
         if outside.any():
@@ -272,7 +272,7 @@ class MeanResponse:
             raise ValueError(msg)
         return values
 
-    def _map(self, function: Callable[[Array], Array], theta: npt.ArrayLike) -> Any:
+    def _map(self, function: Callable[[Array], Array], theta: "npt.ArrayLike") -> Any:
         """Apply a function of 1-D arrays to theta of any shape; NaN stays NaN."""
         values = self._inside(theta)
         result = np.full(values.shape, np.nan)
@@ -281,7 +281,7 @@ class MeanResponse:
             result[known] = function(values[known])
         return result[()]
 
-    def __call__(self, theta: npt.ArrayLike) -> Any:
+    def __call__(self, theta: "npt.ArrayLike") -> Any:
         """Evaluate the mean.
 
         Parameters
@@ -301,11 +301,11 @@ class MeanResponse:
         """
         return self.baseline + self.excess(theta) if self._mean is None else self._map(self._mean, theta)
 
-    def excess(self, theta: npt.ArrayLike) -> Any:
+    def excess(self, theta: "npt.ArrayLike") -> Any:
         """Evaluate m(theta) - m(lower); arguments, result and errors are those of calling the response."""
         return self._map(self._raw_excess, theta)
 
-    def slope(self, theta: npt.ArrayLike) -> Any:
+    def slope(self, theta: "npt.ArrayLike") -> Any:
         """Evaluate d mean / d theta; arguments, result and errors as for calling the response.
 
         Without a given derivative it comes from Chebyshev series through values of the response. At an end where the
@@ -320,7 +320,7 @@ class MeanResponse:
 
         return slope(self._rise, self._grid, self.lower, self.upper, theta, self.rounding)
 
-    def invert(self, y: npt.ArrayLike, *, clip: bool = True) -> Any:
+    def invert(self, y: "npt.ArrayLike", *, clip: bool = True) -> Any:
         """Find theta with m(theta) = y.
 
         Parameters
@@ -352,7 +352,7 @@ class MeanResponse:
         """
         return self.invert_excess(reals(y, "y") - self.baseline, clip=clip)
 
-    def invert_excess(self, e: npt.ArrayLike, *, clip: bool = True) -> Any:
+    def invert_excess(self, e: "npt.ArrayLike", *, clip: bool = True) -> Any:
         """Find theta whose excess over m(lower) is e; arguments, result and errors as for `invert`."""
         rise = self._grid.sign * reals(e, "e")
         result = np.full(rise.shape, np.nan)

@@ -25,7 +25,7 @@ def recover_parameters(
     jac: Callable[..., Any] | None = None,
     bounds: Any = None,
     trials: int = 1000,
-    rng: Seed = None,
+    rng: "Seed" = None,
     workers: int | Callable[..., Iterable[Any]] = 1,
     progress: bool = False,
     names: Sequence[str] | None = None,

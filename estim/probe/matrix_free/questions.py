@@ -88,7 +88,7 @@ class ModelQuestions:
             return 0
         return int(np.count_nonzero(self.singular_values > rtol * self.singular_values[0]))
 
-    def shift(self, readings_shift: npt.ArrayLike) -> float:
+    def shift(self, readings_shift: "npt.ArrayLike") -> float:
         """Return how far a shift of the readings is along the resolved directions, in standard deviations of noise.
 
         Parameters
@@ -110,7 +110,7 @@ class ModelQuestions:
         found = cast("ModelSensitivity", self)
         return length_along(found, read_shift(found, readings_shift, "readings_shift"))
 
-    def power(self, readings_shift: npt.ArrayLike, *, confidence_level: float = 0.95) -> float:
+    def power(self, readings_shift: "npt.ArrayLike", *, confidence_level: float = 0.95) -> float:
         """Return the probability that the change test detects a change that shifts the readings so.
 
         Parameters
@@ -136,7 +136,7 @@ class ModelQuestions:
         return change_power(self.shift(readings_shift), self.resolved, level)
 
     def minimum_detectable(
-        self, readings_shift: npt.ArrayLike, *, power: float = 0.8, confidence_level: float = 0.95
+        self, readings_shift: "npt.ArrayLike", *, power: float = 0.8, confidence_level: float = 0.95
     ) -> float:
         """Return the smallest multiple of a change that the change test detects with the given power.
 

@@ -113,7 +113,7 @@ class ModelSensitivity(ModelQuestions, ModelViews, Record):
         observed_shift: Any,
         *,
         smallest_change: "float | AnyChange | None" = None,
-        smallest_shift: npt.ArrayLike | None = None,
+        smallest_shift: "npt.ArrayLike | None" = None,
         baseline: str = "known",
         confidence_level: float = 0.95,
         power: float = 0.8,
@@ -121,7 +121,7 @@ class ModelSensitivity(ModelQuestions, ModelViews, Record):
         statistic: Any = None,
         threshold: float | None = None,
         trials: int = 10_000,
-        rng: Seed = None,
+        rng: "Seed" = None,
     ) -> "Verdict":
         """Say whether the model changed, is equivalent, or could have changed unseen.
 

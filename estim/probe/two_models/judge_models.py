@@ -48,7 +48,7 @@ def judge_models(
     readings: Callable[..., Any] | None = None,
     groups: Any = None,
     dtype: Any = None,
-    rng: Seed = None,
+    rng: "Seed" = None,
 ) -> ModelChange:
     """Say whether a monitor sees the change from one model to another: fine-tuned, quantised, pruned, merged.
 

@@ -20,7 +20,8 @@ Array = npt.NDArray[np.float64]
 class ModelChange(Linearity):
     """What the change from one model to another does to the readings, predicted and actual, and whether it is seen.
 
-    Shifts are in standard deviations of the noise of the observed difference.
+    Shifts are in standard deviations of the noise of the observed difference. Its pictures and page are those of the
+    verdict: ``found.verdict.plot()``, ``found.verdict.report(path)``.
     """
 
     power: float

@@ -136,7 +136,7 @@ class Verdict(Record):
         """The median over random directions; the same as `smallest_shift` for one change."""
         return float(np.median(self.shifts))
 
-    def power_at(self, factor: npt.ArrayLike) -> Array:
+    def power_at(self, factor: "npt.ArrayLike") -> Array:
         """Return the power of the change test against multiples of the smallest change.
 
         Parameters
