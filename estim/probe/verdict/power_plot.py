@@ -64,6 +64,9 @@ def draw_power(axes: Any, found: "Sensitivity") -> None:
         axes.legend(frameon=False, fontsize=8.0, loc="center left")
         for text in axes.get_legend().get_texts():
             text.set_parse_math(False)
+    else:
+        axes.set_xticks([])  # there is no size to tell
+        axes.text(0.5, 0.5, _no_curve(set(shifts.values())), transform=axes.transAxes, ha="center", color=GREY)
     hidden = [name for name in shifts if shifts[name] == 0.0]
     if hidden:
         names = ", ".join(shorten(called(name)) for name in hidden[:4]) + (", ..." if len(hidden) > 4 else "")
@@ -72,6 +75,12 @@ def draw_power(axes: Any, found: "Sensitivity") -> None:
             color=VERMILION, parse_math=False,
         )  # fmt: skip
     plain(axes)
+
+
+def _no_curve(shifts: set[float]) -> str:
+    if shifts == {0.0}:
+        return "of each group some change hides at any size"
+    return "readings without noise see any change for certain" if shifts == {math.inf} else ""
 
 
 def _unit(relative: bool, found: "Sensitivity") -> str:

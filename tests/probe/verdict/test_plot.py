@@ -53,6 +53,16 @@ def test_names_are_drawn_as_they_are(tmp_path):
     found.plot().savefig(tmp_path / "found.png")
 
 
+def test_where_no_group_has_a_curve_it_is_said(tmp_path):
+    figure = Sensitivity.from_jacobian([[1.0, 1.0], [2.0, 2.0]], 0.1, parameters=[1.0, 2.0], groups=["a", "a"]).plot()
+    figure.savefig(tmp_path / "hidden.png")
+    axes = figure.axes[-1]
+    assert len(axes.get_xticks()) == 0
+    assert any("some change hides at any size" in text.get_text() for text in axes.texts)
+    sure = Sensitivity.from_jacobian(np.eye(2), [0.0, 0.0], parameters=[1.0, 2.0]).plot()
+    assert any("for certain" in text.get_text() for text in sure.axes[-1].texts)
+
+
 def test_blind_and_estimated_verdicts_are_drawn(tmp_path):
     rng = np.random.default_rng(0)
     found = Sensitivity.from_jacobian([[1.0, 1.0], [2.0, 2.0]], 0.1)
