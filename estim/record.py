@@ -8,7 +8,8 @@ import itertools
 import json
 import math
 import textwrap
-from typing import Any, Self, cast, get_origin
+from types import NoneType, UnionType
+from typing import Any, Self, cast, get_args, get_origin
 
 import numpy as np
 
@@ -163,41 +164,58 @@ def _read(record: type[Record], name: str, value: Any, kind: Any) -> Any:
     """Read one field, and name it where it is not of its kind."""
     try:
         return _restored(value, kind)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         msg = f"{record.__name__}: {name} cannot be read from {value!r:.60}: {error}"
         raise ValueError(msg) from error
 
 
 def _restored(value: Any, kind: Any) -> Any:
     """Turn lists into arrays or tuples, and strings for infinities and NaN into floats, by the field's annotation."""
+    if isinstance(kind, UnionType):
+        first, other = get_args(kind)
+        if other is NoneType and value is None:
+            return None
+        alone = other is not NoneType and not isinstance(
+            value, list | dict | np.ndarray
+        )  # an array, or one entry of it
+        return _restored(value, other if alone else first)
     if kind is float:
         return float(value)
-    if kind in (int, bool, str) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+    if kind in _CALLED and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
         msg = f"it must be {_CALLED[kind]}"
         raise TypeError(msg)
-    if get_origin(kind) is tuple and not isinstance(value, list | tuple):
+    if get_origin(kind) is tuple:
+        return _tuple(value, get_args(kind))
+    if np.ndarray in (kind, get_origin(kind)):
+        return _array(value, np.int64 if "int64" in str(kind) else np.float64)
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return value if isinstance(value, kind) else kind.from_dict(value)
+    return value  # the word of an enumeration, of which the record makes a member
+
+
+def _tuple(value: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Make a tuple of entries of one kind, as many as the annotation has where it does not end in dots."""
+    if not isinstance(value, list | tuple) or (kinds[-1] is not Ellipsis and len(value) != len(kinds)):
+        msg = "it must be a list" if kinds[-1] is Ellipsis else f"it must be a list of {len(kinds)}"
+        raise TypeError(msg)
+    return tuple(_restored(entry, kinds[0]) for entry in value)
+
+
+def _array(value: Any, dtype: Any) -> Any:
+    """Make an array of any depth; strings stand for infinities and NaN. One of another number type is left as it is."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, dict) and set(value) == {"shape"}:
+        return _without_entries(value["shape"], dtype)
+    if not isinstance(value, list):
         msg = "it must be a list"
         raise TypeError(msg)
-    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Record):
-        return kind.from_dict(value)
-    if isinstance(value, dict) and set(value) == {"shape"}:
-        return _without_entries(value["shape"], np.int64 if "int64" in str(kind) else np.float64)
-    if isinstance(value, list):
-        return (
-            tuple(value)
-            if get_origin(kind) is tuple
-            else _array(value, np.int64 if "int64" in str(kind) else np.float64)
-        )
-    return value
-
-
-def _array(value: list[Any], dtype: Any) -> Any:
-    """Make an array of any depth; strings stand for infinities and NaN."""
     nested = np.array(value, dtype=object)
-    if dtype is np.int64 and not all(float(entry).is_integer() for entry in nested.flat):
+    numbers = [float(entry) for entry in nested.flat]  # of None NumPy would make NaN
+    if dtype is np.int64 and not all(map(float.is_integer, numbers)):
         msg = "its entries must be whole numbers"
         raise ValueError(msg)
-    return np.array([dtype(entry) for entry in nested.flat], dtype=dtype).reshape(nested.shape)
+    return np.array(list(nested.flat) if dtype is np.int64 else numbers, dtype=dtype).reshape(nested.shape)
 
 
 def _without_entries(shape: Any, dtype: Any) -> Any:

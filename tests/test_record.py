@@ -153,11 +153,25 @@ def test_a_missing_or_unknown_field_is_named():
         ("method", 3),
         ("notes", "one"),
         ("notes", None),
+        ("notes", [True]),
+        ("sigma", None),
+        ("sigma", 0.1),
+        ("sigma", [0.1, None]),
+        ("sigma", {"size": 3}),
+        ("theta", 10**400),
+        ("bias", [1.0, 10**400]),
     ],
 )
 def test_a_field_that_is_not_of_its_kind_is_named(name, value):
     with pytest.raises(ValueError, match=rf"^Recovery: {name} cannot be read from "):
         estim.Recovery.from_dict({**exact_at_the_lower_end().to_dict(), name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("shape", [3]), ("shape", [3, "2"]), ("digits", "20"), ("lower", 1)])
+def test_so_is_one_of_a_spectrum(name, value):
+    fields = estim.spectrum([[1, 2], [3, 4]]).to_dict()
+    with pytest.raises((TypeError, ValueError)):
+        estim.Spectrum.from_dict({**fields, name: value})
 
 
 def test_whole_numbers_are_not_cut_off():
@@ -227,10 +241,10 @@ def test_print_shows_the_summary():
 
 def test_a_notebook_shows_the_summary():
     jacobian = [[1.0, 0.0], [0.0, 1e-3], [1.0, 1.0]]
-    seen = estim.Sensitivity.from_jacobian(jacobian, 0.1, names=["a<b", "rate"])
+    seen = estim.Sensitivity.from_jacobian(jacobian, 0.1, names=["p<q", "rate"])
     assert "rate" in seen._repr_html_()
-    assert "a&lt;b" in seen._repr_html_()
-    assert "a<b" not in seen._repr_html_()
+    assert "p&lt;q" in seen._repr_html_()
+    assert "p<q" not in seen._repr_html_()
     spectrum = estim.spectrum(jacobian, digits=20)
     assert spectrum._repr_html_().startswith("<pre>")
     assert spectrum.summary().splitlines()[0] in spectrum._repr_html_()
