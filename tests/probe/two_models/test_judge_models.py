@@ -137,7 +137,8 @@ def test_a_gauge_is_seen_by_nobody():
 def test_the_record_comes_back_from_json_and_says_its_verdict():
     found = judged()
     assert estim.ModelChange.from_json(found.to_json()) == found
-    assert str(found).startswith("CHANGED. ")
+    assert str(found).startswith("CHANGED. On average the readings move")
+    assert found.verdict.average  # none was given
     assert "Linear up to:" in str(found.summary())
 
 

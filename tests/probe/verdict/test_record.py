@@ -421,6 +421,18 @@ class TestRecord:
             shift = 0.5 * np.sqrt(stats.chi2.ppf(share, 12) / 12) * np.ones(12)
             assert ("noise alone" in str(linear.judge(shift, smallest_change=1.0).notes)) is noted
 
+    def test_of_many_parameters_few_unseen_combinations_are_named(self):
+        found = Sensitivity.from_jacobian(np.random.default_rng(0).standard_normal((3, 50)), 0.1)
+        verdict = found.judge(np.zeros(3), smallest_change=1.0)
+        assert len(verdict.unseen) == 3
+        assert verdict.unseen[-1] == "... and 45 more combinations"
+        assert "unresolved" not in verdict.reason  # all are beyond three readings
+        assert "at least 47 of these" in verdict.reason
+
+    def test_a_group_that_is_a_number_is_called_a_group(self):
+        assert str(AnyChange(0.05, group="3")) == "any 5 % change of group 3"
+        assert str(AnyChange(0.05, group="gain")) == "any 5 % change of gain"
+
     def test_power_at_one_is_the_power(self, linear):
         verdict = linear.judge(np.zeros(12), smallest_change=1.0)
         assert verdict.power_at(1.0) == pytest.approx(verdict.power, rel=1e-12)
