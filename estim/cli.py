@@ -84,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
         help="model(params, bank) -> readings, an attention.Network, or an object with parameters and jacobian(bank); "
         "the current directory is importable",
     )
-    probe.add_argument("bank", metavar="BANK", help="npy, npz, csv or parquet file, or json")
+    probe.add_argument(
+        "bank", metavar="BANK", help="npy, npz, parquet, json, or csv of numbers, with or without names above"
+    )
     probe.add_argument(
         "--sigma", required=True, help="noise sd of the readings: a number, or a file of sds or covariances"
     )

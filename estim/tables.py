@@ -3,6 +3,8 @@
 import csv
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -82,25 +84,22 @@ def _check_names(names: Sequence[str]) -> None:
 def _checked(rows: Iterable[list[str]], names: Sequence[str]) -> list[list[str]]:
     """Return the rows below the names; refuse one of another length, and one that makes a reading of a name."""
     found = list(rows)
-    for number, row in enumerate(found, 1):
-        if len(row) != len(names):
-            msg = f"row {number} below the names must have {len(names)} cells, as they have; got {','.join(row)!r:.60}"
-            raise ValueError(msg)
-        if row[0].startswith("#"):
-            msg = (
-                f"rows below the names must not begin with #, as comments do; got {','.join(row)!r:.60} in row {number}"
-            )
-            raise ValueError(msg)
-        for name, cell in zip(names, row, strict=True):
-            if _BEGINS_LIKE_A_NUMBER.match(name) and not _is_number_or_missing(cell):
-                msg = (
-                    f"its first row may be readings: {name!r:.60} begins like a number, and {cell!r:.60} below it is "
-                    "none either; write numbers without units or commas, or names above them"
-                )
-                raise ValueError(msg)
     if not found:
         msg = f"there must be numbers below the names; got {','.join(names)!r:.60} alone"
         raise ValueError(msg)
+    suspects = [place for place, name in enumerate(names) if _BEGINS_LIKE_A_NUMBER.match(name)]
+    for number, row in enumerate(found, 1):
+        if len(row) != len(names) or row[0].startswith("#"):
+            rule = "must have as many cells as there are names, and not begin with # as comments do"
+            msg = f"row {number} below the names {rule}; got {','.join(row)!r:.60}"
+            raise ValueError(msg)
+        for place in suspects:
+            if not _is_number_or_missing(row[place]):
+                msg = (
+                    f"its first row may be readings: {names[place]!r:.60} begins like a number, and {row[place]!r:.60} "
+                    "below it is none either; write numbers without units or commas, or names above them"
+                )
+                raise ValueError(msg)
     return found
 
 
@@ -108,12 +107,14 @@ def _column(cells: Sequence[str]) -> Any:
     """Return whole numbers, numbers as float() reads them (pandas 2 rounds some otherwise), truth values, or words."""
     if all(cell in _TRUTH_VALUES for cell in cells):
         return np.array([cell.lower() == "true" for cell in cells])
-    if not all(map(_is_number_or_missing, cells)):
-        return [None if cell in _MISSING else cell for cell in cells]
-    try:
-        return np.array([int(cell) for cell in cells], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return np.array([np.nan if cell in _MISSING else float(cell) for cell in cells])
+    with suppress(ValueError, OverflowError):
+        return np.array(list(map(int, cells)), dtype=np.int64)
+    known = np.array([cell not in _MISSING for cell in cells])
+    with suppress(ValueError):
+        numbers = np.full(len(cells), np.nan)
+        numbers[known] = list(map(float, compress(cells, known)))
+        return numbers
+    return [cell if there else None for cell, there in zip(cells, known, strict=True)]
 
 
 def _is_number(cell: str) -> bool:

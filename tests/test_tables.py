@@ -49,9 +49,7 @@ def test_names_are_names_also_where_they_begin_like_numbers(names, tmp_path):
 def test_comments_are_those_of_numpy(comments, tmp_path):
     np.testing.assert_array_equal(read(tmp_path, comments + "3,4 # here, too\n#5,6\n7,8\n"), [[3.0, 4.0], [7.0, 8.0]])
     pd.testing.assert_frame_equal(read(tmp_path, comments + "u,v\n3,4\n"), pd.DataFrame({"u": [3], "v": [4]}))
-    with pytest.raises(
-        ValueError, match=r"rows below the names must not begin with #, as comments do; got '#5,6' in row 2"
-    ):
+    with pytest.raises(ValueError, match=r"row 2 below the names must .* not begin with # as comments do; got '#5,6'"):
         read(tmp_path, "u,v\n3,4\n#5,6\n")
 
 
@@ -62,10 +60,10 @@ def test_comments_are_those_of_numpy(comments, tmp_path):
         ("\n \n", "it is empty"),
         ("a,b\n", "there must be numbers below the names; got 'a,b' alone"),
         ('"a,b\n1,2\n', "there must be numbers below the names"),  # a quote that does not end
-        ("a,b\n1,2,3\n4,5,6\n", "row 1 below the names must have 2 cells, as they have; got '1,2,3'"),
-        ("a,b\n1,2\n\n3\n", "row 2 below the names must have 2 cells, as they have; got '3'"),
-        ("a,b\n1,2,\n3,4,\n", "row 1 below the names must have 2 cells"),
-        ("My data\na,b\n1,2\n", "row 1 below the names must have 1 cells"),
+        ("a,b\n1,2,3\n4,5,6\n", "row 1 below the names must have as many cells as there are names, .*; got '1,2,3'"),
+        ("a,b\n1,2\n\n3\n", "row 2 below the names must have as many cells as there are names, .*; got '3'"),
+        ("a,b\n1,2,\n3,4,\n", "row 1 below the names must have as many cells"),
+        ("My data\na,b\n1,2\n", "row 1 below the names must have as many cells"),
         ("a,b,\n1,2,\n", "column 3 must have a name, as others have; got 'a,b,'"),
         ("a,b,a\n1,2,3\n", "columns must have different names; got 'a' twice"),
         ("a;b\n1,5;2,5\n", "its cells must be separated by commas, and decimals by points; got semicolons in 'a;b'"),
