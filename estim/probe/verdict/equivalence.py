@@ -40,6 +40,8 @@ _SURE = 1e6
 _APART = 1e-6
 # Standard deviations whose density is below a rounding of that at none.
 _UNFELT = 9.0
+# Of a limit's root, in parts of the critical value's.
+_CLOSE = 1e-6
 # Its square is a float64.
 _LONGEST = 1e150
 
@@ -124,15 +126,18 @@ class EquivalenceTest:
             return np.asarray(stats.chi2.cdf(limits * ratios, self.degrees) * quiet)
 
         beside = _integral(lambda r: silent(critical, r), low, turn, self.noise_degrees)
-        below = _integral(lambda r: silent(self._limits_by(r), r), turn, self._last(high), self.noise_degrees)
+        last = self._last(turn, high)
+        below = _integral(lambda r: silent(self._limits_by(r, critical), r), turn, last, self.noise_degrees)
         return min(beside + below, 1.0)
 
-    def _last(self, high: float) -> float:
+    def _last(self, low: float, high: float) -> float:
         """Return up to which estimated variance anything is equivalent: with one degree the limit has an end."""
         from scipy import stats
 
-        if self.degrees > 1 or len(self.shifts) > 1 or self.level >= 0.5:
+        if self.degrees > 1 or self.level >= 0.5:
             return high
+        if len(self.shifts) > 1:
+            return self._turn(0.0, low, high)
         return min(high, min(float(self.shifts[0] / stats.t.isf(self.level, self.noise_degrees)), _LONGEST) ** 2)
 
     def _turn(self, critical: float, low: float, high: float) -> float:
@@ -156,11 +161,34 @@ class EquivalenceTest:
             return high
         return math.exp(optimize.brentq(excess, math.log(low), math.log(high), xtol=1e-9))
 
-    def _limits_by(self, ratios: Array) -> Array:
-        """Return the limit for each estimated variance, in units of the true one."""
+    def _limits_by(self, ratios: Array, critical: float) -> Array:
+        """Return the limit, at most critical, for each estimated variance, in units of the true one."""
+        from scipy.optimize import elementwise
+
         if len(self.shifts) == 1:
             return self._limits(self.shifts / np.sqrt(ratios))
-        return np.array([replace(self, shifts=self.shifts / math.sqrt(ratio)).limit for ratio in ratios])
+        margins = self.shifts[np.isfinite(self.shifts)] / np.sqrt(ratios)[:, None]
+
+        def excess(lengths: Array, at: Array) -> Array:
+            return self.level - self._averages(lengths, margins[at.astype(np.intp)])
+
+        at = np.arange(len(ratios), dtype=np.float64)
+        ends = np.zeros_like(at), np.full_like(at, math.sqrt(critical))
+        found = elementwise.find_root(excess, ends, args=(at,), tolerances={"xrtol": 0.0, "xatol": _CLOSE * ends[1][0]})
+        beside = np.where(excess(ends[1], at) >= 0.0, critical, 0.0)  # no root between
+        return np.where(found.success, np.square(found.x), beside)
+
+    def _averages(self, lengths: Array, margins: Array) -> Array:
+        """Return p-values by estimated noise of an ensemble whose margins, (lengths, members), differ for each."""
+        from scipy import stats
+
+        share = margins.shape[1] / len(self.shifts)
+        if self.degrees == 1:
+            below = stats.t.cdf(lengths[:, None] - margins, self.noise_degrees)
+            return np.asarray(share * np.where(margins > 0.0, below, 1.0).mean(axis=1))
+        # The largest of an ensemble's average is at most the average of the largest.
+        each = largest_probability(np.square(lengths)[:, None], self.degrees, margins, self._interval())
+        return np.asarray(share * np.minimum(1.0, MISSED * self.level + each.mean(axis=1)))
 
     def _limits(self, margins: Array) -> Array:
         """Return the largest z'z that is equivalent for each of several finite margins, an ensemble of none."""

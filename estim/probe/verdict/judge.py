@@ -215,8 +215,8 @@ def decide(
 
 def _needed(situation: Situation, repeats: Repeats) -> dict[str, Any]:
     """Return the repeats and the noise with which silence is believed."""
-    factor = situation.factor_needed()
-    return {"repeats_needed": repeats.needed(situation, factor), "sigma_factor": 1.0 / factor if factor else math.inf}
+    factor = situation.factor_needed
+    return {"repeats_needed": repeats.needed(situation), "sigma_factor": 1.0 / factor if factor else math.inf}
 
 
 def _outcome(said: "Said") -> Outcome:

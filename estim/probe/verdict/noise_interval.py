@@ -34,9 +34,9 @@ def variance_interval(noise_degrees: float, missed: float) -> tuple[float, float
     return float(noise_degrees / low), float(noise_degrees / high)
 
 
-def largest_probability(statistic: float, degrees: int, margins: Array, interval: tuple[float, float]) -> Array:
+def largest_probability(statistic: Array | float, degrees: int, margins: Array, interval: tuple[float, float]) -> Array:
     """Return, for each margin, the largest P(v) for variances in an interval; two degrees of freedom or more."""
-    variances = likeliest_variance(np.full(margins.shape, statistic), degrees, margins, interval)
+    variances = likeliest_variance(np.broadcast_to(statistic, margins.shape), degrees, margins, interval)
     return probability_below(statistic / variances, degrees, margins**2 / variances)
 
 

@@ -58,7 +58,7 @@ class Situation:
         """Return the probability of EQUIVALENT then, nothing having changed.
 
         With estimated noise the power suffices only where the estimate is small enough. Of an ensemble so many
-        quantiles are then taken, each of whose limits is a root: right to a few parts in a thousand.
+        quantiles are then taken, whose limits are roots: right to a few parts in a thousand.
         """
         critical = critical_value(self.degrees, self.level, self.noise_degrees)
         rest = self.residual_degrees, critical_value(self.residual_degrees, self.level, self.noise_degrees)
@@ -81,24 +81,20 @@ class Situation:
         """Whether silence would be believed."""
         if self.power >= self.most() or self.detected(factor) < self.power:
             return False
-        if self._as_known:
+        if math.isinf(self.noise_degrees):
             return self._rejected(factor) <= self.equivalence_level
         return self.equivalent(factor) >= self.power
 
+    @cached_property
     def factor_needed(self) -> float:
         """Return the least factor that suffices; infinite where none does."""
         factor = math.inf if self.power >= self.most() else self.detectable_factor
         if factor == 0.0 or math.isinf(factor):
             return factor
-        if self._as_known:
+        if math.isinf(self.noise_degrees):
             return first_reaching(lambda size: -self._rejected(size), -self.equivalence_level, start=factor)
         # The probability itself is known to no more.
         return first_reaching(self.equivalent, self.power, start=factor, rtol=1e-7)
-
-    @property
-    def _as_known(self) -> bool:
-        """Whether the noise is known, or taken to be so: an ensemble's test by estimated noise is slow."""
-        return math.isinf(self.noise_degrees) or len(self.shifts) > 1
 
     def _rejected(self, factor: float) -> float:
         """Return the equivalence p-value of the statistic below which lies the share of silence that must be believed.
@@ -155,8 +151,10 @@ class Repeats:
         """Return the variance of the difference with so many repeats a side."""
         return self.sides * (1.0 + (repeats - 1) * self.correlation) / repeats
 
-    def needed(self, situation: Situation, factor: float) -> int | None:
-        """Return the least number of repeats that suffices, `factor` being what is needed; None where none does."""
+    def needed(self, situation: Situation) -> int | None:
+        """Return the least number of repeats that suffices; None where none does."""
+        # One more repeat tells more of the noise, too: in the end all of it.
+        factor = (replace(situation, noise_degrees=math.inf) if self.degrees_each else situation).factor_needed
         ratio = math.sqrt(self.variance) / factor if factor > 0.0 else math.inf
         wanted = ratio * ratio / self.sides  # a power would raise where a product is infinite
         if math.isinf(factor) or wanted <= self.correlation:
@@ -164,28 +162,26 @@ class Repeats:
         estimate = (1.0 - self.correlation) / (wanted - self.correlation)
         if estimate > MOST_REPEATS:
             return None
-        count = self._settled(situation, 1 if self.degrees_each else max(1, math.ceil(estimate) - 1))
-        return None if count is None or self.variance_at(count) <= 0.0 else count
+        return self._settled(situation, max(1, math.ceil(estimate)))
 
-    def _settled(self, situation: Situation, start: int) -> int | None:
-        """Step up from a number just too small; with estimated noise the first steps must find its degrees too."""
-        low, step = start - 1, 1
-        while not self._suffices(situation, low + step):
-            low, step = low + step, 2 * step
-            if low > MOST_REPEATS or self.variance_at(low + step) <= 0.0:
+    def _settled(self, situation: Situation, near: int) -> int | None:
+        """Step away from the number that known noise needs, then halve between too few and enough."""
+        most = MOST_REPEATS if self.correlation >= 0.0 else math.floor(1.0 - 1.0 / self.correlation)
+        low, high, step = near - 1, near, 1
+        while self._suffices(situation, low):
+            low, high, step = low - step, low, 2 * step
+        while not self._suffices(situation, high):
+            if high >= most:
                 return None
-        high = low + step
+            low, high, step = high, min(high + step, most), 2 * step
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self._suffices(situation, middle) else (middle, high)
         return high
 
     def _suffices(self, situation: Situation, repeats: int) -> bool:
-        variance = self.variance_at(repeats)
-        if repeats < 1 or variance <= 0.0:
+        if repeats < 1 + (self.degrees_each > 0) or self.variance_at(repeats) <= 0.0:
             return False
         if self.degrees_each:
-            if repeats < 2:
-                return False
             situation = replace(situation, noise_degrees=float(self.sides * (repeats - 1) * self.degrees_each))
-        return situation.suffices(math.sqrt(self.variance / variance))
+        return situation.suffices(math.sqrt(self.variance / self.variance_at(repeats)))
