@@ -1,14 +1,14 @@
 """The command line: ``estim recover PACKAGE.MODULE:RESPONSE --theta 0.05 --sigma 1e-3,1e-2``."""
 
 import argparse
-import importlib
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from estim.named import load, users_code
 
 # An interrupt during an import here would end in a traceback: NumPy, and what needs it, waits for `main`.
 if TYPE_CHECKING:
@@ -63,15 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     recover.add_argument("--theta", type=float, required=True, help="the true parameter")
     recover.add_argument("--sigma", type=_numbers, required=True, help="noise standard deviations, comma-separated")
-    recover.add_argument("--lower", type=float, default=None, help="domain of a plain function (default 0)")
-    recover.add_argument("--upper", type=float, default=None, help="domain of a plain function (default: infinite)")
+    recover.add_argument("--lower", type=float, help="domain of a plain function (default 0)")
+    recover.add_argument("--upper", type=float, help="domain of a plain function (default: infinite)")
     recover.add_argument("--trials", type=int, help="Monte Carlo trials (default 100000)")
     recover.add_argument("--exact", action="store_true", help="exact moments by quadrature, no simulation")
-    recover.add_argument("--rng", type=int, default=None, help="seed of the draws (default: other draws each time)")
+    recover.add_argument("--rng", type=int, help="seed of the draws (default: other draws each time)")
     recover.add_argument("--workers", type=int, help="threads; -1 for one a processor")
     recover.add_argument("--progress", action="store_true", help="show a progress bar")
-    recover.add_argument("--json", action="store_true", help="print JSON, not a table")
-    recover.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
     recover.set_defaults(run=_recover)
     probe = commands.add_parser(
         "sensitivity",
@@ -94,10 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     probe.add_argument("--repeats", type=int, default=1, help="repeated measurements, averaged (default 1)")
     probe.add_argument("--smallest-change", type=float, help="floors above it are called weak")
     probe.add_argument("--digits", type=int, help="certified arithmetic, for an attention.Network")
-    probe.add_argument("--json", action="store_true", help="print JSON, not a table")
-    probe.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
     probe.add_argument("--report", metavar="FILE", help="also write one self-contained HTML page")
     probe.set_defaults(run=_sensitivity)
+    for command in (recover, probe):
+        command.add_argument("--json", action="store_true", help="print JSON, not a table")
+        command.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
     return parser
 
 
@@ -127,17 +126,6 @@ def _numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(msg) from error
 
 
-@contextmanager
-def _users_code() -> Iterator[None]:
-    """Keep what the user's code prints out of the output, and let it not end Python as if all were well."""
-    with redirect_stdout(sys.stderr):
-        try:
-            yield
-        except SystemExit as error:
-            msg = f"what was named ended Python with {error!r}"
-            raise ValueError(msg) from error
-
-
 def _recover(options: argparse.Namespace) -> None:
     from estim.plotting import check_picture, write_picture
     from estim.recovery.recovery import recover
@@ -150,7 +138,7 @@ def _recover(options: argparse.Namespace) -> None:
         msg = f"--exact draws nothing: leave out --{next(iter(given))}"
         raise ValueError(msg)
     method: Literal["exact", "monte-carlo"] = "exact" if options.exact else "monte-carlo"
-    with _users_code():
+    with users_code():
         response = _response(options.response, options.lower, options.upper)
         result = recover(response, options.theta, options.sigma, method=method, progress=options.progress, **given)
     print_result(result.to_json(indent=2) if options.json else str(result.summary()))
@@ -171,7 +159,7 @@ def _sensitivity(options: argparse.Namespace) -> None:
     sigma = _sigma(options.sigma)
     bank = load_data(options.bank, "BANK")
     params = None if options.params is None else _columns(load_data(options.params, "--params"))
-    with _users_code():
+    with users_code():
         model = load(options.model)
         if params is None and callable(model) and not hasattr(model, "parameters"):
             msg = f"--params FILE must be given, as {options.model} is a function of parameters (json, npy, npz or csv)"
@@ -223,38 +211,3 @@ def _response(place: str, lower: float | None, upper: float | None) -> "MeanResp
         )
     msg = f"{place} must be an estim.MeanResponse or a function theta -> mean; got {type(found).__name__}"
     raise TypeError(msg)
-
-
-def load(place: str) -> Any:
-    """Import the object at ``package.module:name.of.it``, from the current directory too.
-
-    Raises
-    ------
-    ValueError
-        When the text has no colon, the module no such name, or the module raises when it is imported.
-    ModuleNotFoundError
-        When there is no such module.
-    """
-    module, colon, name = place.partition(":")
-    if not (module and colon and name):
-        msg = f"the model or response must be given as PACKAGE.MODULE:NAME; got {place!r}"
-        raise ValueError(msg)
-    if module.endswith(".py"):
-        msg = f"a module is named without its ending: {module[:-3].replace('/', '.')}:{name}; got {place!r}"
-        raise ValueError(msg)
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        msg = f"{module} could not be imported, from the current directory or elsewhere: {error}"
-        raise ModuleNotFoundError(msg) from error
-    except (Exception, SystemExit) as error:  # a script ends Python where it does not ask for __main__
-        msg = f"{module} could not be imported: it raises {error!r}"
-        raise ValueError(msg) from error
-    for part in name.split("."):
-        if not hasattr(found, part):
-            msg = f"module {module} has no {name!r}"
-            raise ValueError(msg)
-        found = getattr(found, part)
-    return found

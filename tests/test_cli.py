@@ -316,6 +316,15 @@ class TestOutputOfTheUsersCode:
         assert said in capsys.readouterr().err
 
 
+def test_nor_is_the_output_of_programs_that_a_model_starts(tmp_path):
+    (tmp_path / "starting.py").write_text("import os\ndef rise(t):\n    os.system('echo called')\n    return t\n")
+    command = ["recover", "starting:rise", "--theta", "1", "--sigma", "0.1", "--upper", "2", "--exact", "--json"]
+    with program(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        out, err = running.communicate()
+    assert json.loads(out)["theta"] == 1.0
+    assert err.startswith("called\n")
+
+
 @pytest.mark.parametrize("theta", ["-1e-3", "-0.001", "-.1E-2"])
 def test_a_negative_number_may_have_an_exponent(theta, capsys):
     command = ["recover", "mymodule:plain", "--lower", "-0.5", "--upper", "4", "--theta", theta, "--sigma", "0.1"]
