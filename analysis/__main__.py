@@ -45,6 +45,9 @@ def _run(options: argparse.Namespace) -> int:
         missing = ", ".join(str(sources[name]) for name in lacking)
         print(f"analysis: no study in {missing}; run first: python -m sims {' '.join(lacking)}{out}", file=sys.stderr)
         return 1
+    if len({json.dumps(study.get("versions"), sort_keys=True) for study in studies.values()}) > 1:
+        print(f"analysis: other versions wrote some of these studies than others; python -m sims{out} runs those again "
+              "that are not of the versions installed", file=sys.stderr)  # fmt: skip
     try:
         _analyse(studies, options)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

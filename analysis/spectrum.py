@@ -51,9 +51,10 @@ def table(study: dict[str, Any]) -> str:
 
 def draw(study: dict[str, Any]) -> "Figure":
     """Draw the singular values, one colour a precision, with float64's noise floor and the threshold."""
-    import matplotlib.pyplot as plt
+    from estim.plotting import new_figure
 
-    figure, axes = plt.subplots(figsize=(8, 4.6), layout="constrained")
+    figure = new_figure(figsize=(8.0, 4.6))
+    axes = figure.subplots()
     *others, best = spectra(study)
     best.plot(*others, rtol=(study["threshold"],), ax=axes)
     axes.set_title(f"Matrix fixture at scale {study['fixture']['scale']}: {best.positive_rank} positive, proven")

@@ -15,7 +15,6 @@ import numpy as np
 import estim
 from sims.fixtures import chain_bank, matrix_bank, matrix_network, scalar_chain
 
-NAME = "contact-orders"
 SCALES = ("0.04", "0.02")
 CHAIN_FACTORS = ("query", "key")
 CHAINS = ((4, 4), (5, 8), (6, 8), (5, 4))

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 import estim
 from sims.fixtures import chain_bank, matrix_bank, matrix_network, recovery_bank, scalar_chain
 
-NAME = "growth"
 DEPTHS, THETA, UPPER, FIRST = (2, 3, 4), 0.05, 0.15, Fraction(1, 20)
 #: Noise of the chains over slope times theta, so that each starts deep in the linear regime and ends on the plateau.
 RATIOS, CURVE = np.geomspace(1e-3, 1e2, 21), np.geomspace(1e-3, 1e2, 101)

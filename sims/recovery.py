@@ -12,7 +12,6 @@ import numpy as np
 import estim
 from sims.fixtures import recovery_bank, scalar_chain
 
-NAME = "recovery"
 THETA, UPPER, FIRST = "0.05", "0.15", Fraction(1, 20)
 SIGMAS = np.geomspace(1.57e-10, 1.57e-7, 13)
 

@@ -13,7 +13,6 @@ import mpmath
 import estim
 from sims.fixtures import matrix_bank, matrix_network
 
-NAME = "spectrum"
 SCALE = Fraction(6, 100)
 DIGITS = (None, 30, 60, 120)
 SCALES = (Fraction(1), Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), SCALE, Fraction(3, 100))

@@ -90,3 +90,17 @@ def test_all_studies_keep_what_is_written(results, capsys):
     assert simulate(["--out", str(results), "--trials", "4000"]) == 0
     assert {path.name: path.stat().st_mtime_ns for path in results.glob("*.json")} == before
     assert capsys.readouterr().err.count("kept ") == 4
+
+
+def test_studies_of_different_versions_are_not_put_together_without_a_word(results, tmp_path, capsys):
+    for name in scorecard.STUDIES:
+        shutil.copy(results / f"{name}.json", tmp_path)
+    assert analyse(["recovery", "spectrum", "--results", str(tmp_path)]) == 0
+    assert "other versions" not in capsys.readouterr().err
+    study = json.loads((tmp_path / "spectrum.json").read_text())
+    study["versions"]["numpy"] = "1.26.4"
+    (tmp_path / "spectrum.json").write_text(json.dumps(study))
+    assert analyse(["recovery", "spectrum", "--results", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert "other versions wrote some of these studies than others" in said
+    assert f"python -m sims --out {tmp_path} runs those again" in said
