@@ -151,12 +151,15 @@ class Verdict(Record):
 
         Raises
         ------
+        TypeError
+            When a factor is no real number.
         ValueError
             When a factor is negative or NaN.
         """
         from estim.probe.verdict.change import change_powers
+        from estim.real_numbers import reals
 
-        factors = np.asarray(factor, dtype=np.float64)
+        factors = reals(factor, "factor", flags=False)
         if not (factors >= 0.0).all():
             msg = f"factor must be at least 0; got {factors[~(factors >= 0.0)].flat[0]}"
             raise ValueError(msg)

@@ -444,6 +444,12 @@ class TestRecord:
         with pytest.raises(ValueError, match=r"factor must be at least 0; got (-1\.0|nan)"):
             verdict.power_at(factor)
 
+    @pytest.mark.parametrize("factor", ["x", None, True, [1.0, "2"], 1j])
+    def test_power_at_what_is_no_number_is_refused(self, linear, factor):
+        verdict = linear.judge(np.zeros(12), smallest_change=1.0)
+        with pytest.raises(TypeError, match="factor must be real numbers"):
+            verdict.power_at(factor)
+
     def test_repeats_needed_do_what_is_promised(self, linear):
         verdict = linear.judge(np.zeros(12), smallest_change=0.3)
         design = np.random.default_rng(3).standard_normal((12, 4))
