@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estim.probe.along import absolute, compared, whitened
+from estim.probe.arguments import is_one_number
 from estim.probe.model.kinds import is_torch_module, require_left_out
 from estim.probe.model.same_batches import same_batches
 from estim.probe.order_of_inputs import require_order_of_bank
@@ -123,6 +124,12 @@ def judge_models(
     if not 0.0 <= correlation <= 1.0:
         msg = f"repeat_correlation must lie between 0 and 1; got {repeat_correlation!r}"
         raise ValueError(msg)
+    if is_one_number(smallest_change) and not is_one_number(before):
+        msg = (
+            f"smallest_change must be an AnyChange, or a third model like after; got {smallest_change!r}: any change "
+            f"of that size in the parameters' units is AnyChange({smallest_change!r}, relative=False)"
+        )
+        raise TypeError(msg)
     sides = 1 + (baseline == "noisy")
     wanted = {"confidence_level": confidence_level, "power": power}
     repeats, random = Repeats(float(sides), sides, correlation), generator(rng)

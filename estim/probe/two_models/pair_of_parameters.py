@@ -107,9 +107,9 @@ def _other(before: Any, given: Any, names: tuple[str, ...], argument: str) -> Ar
 
         given = nested_parameters(given)
     found = read_parameters(given, argument=argument)
-    if found.names != names:
-        odd = sorted(set(found.names) ^ set(names))
-        said = f"{odd[0]} is in one of them only" if odd else "their order differs"
-        msg = f"{argument} must have the {len(names)} parameters of before; got {len(found.names)}: {said}"
+    if odd := set(found.names) ^ set(names):
+        msg = f"{argument} must have the {len(names)} parameters of before; got {len(found.names)}"
+        msg += f": {min(odd)} is in one of them only"
         raise ValueError(msg)
-    return found.values
+    by_name = dict(zip(found.names, found.values, strict=True))
+    return np.array([by_name[name] for name in names])

@@ -160,6 +160,19 @@ def test_what_does_not_fit_is_refused(after, options, message):
         judged(after, **options)
 
 
+def test_two_sets_of_parameters_go_by_their_names():
+    turned = dict(reversed(AFTER.items()))
+    assert judged(turned).actual == judged(AFTER).actual
+    assert judged(BEFORE | {"rate": 0.5001}, smallest_change=turned).outcome is estim.Outcome.EQUIVALENT
+
+
+def test_a_number_is_no_smallest_change_of_two_models():
+    with pytest.raises(
+        TypeError, match=r"^smallest_change must be an AnyChange, or a third model like after; got 0.1: "
+    ):
+        judged(AFTER, smallest_change=0.1)
+
+
 def test_kinds_that_do_not_go_together_are_refused():
     network = Network([Layer([[1.0]], [[1.0]], [[1.0]])])
     with pytest.raises(TypeError, match=r"^before must be a torch.nn.Module or an attention.Network, or parameters"):
