@@ -73,7 +73,7 @@ def check_folder(path: Any, argument: str) -> None:
 
 def write_whole(path: Any, write: Callable[[Path], object]) -> None:
     """Have `write` make a file beside its place, and put it there: whole or not at all, whoever else writes it, too."""
-    target = Path(path)
+    target = Path(path).resolve()  # a link stays one
     draft = target.with_name(f".{uuid4().hex[:8]}.{target.name}")  # the same ending, which tells matplotlib the format
     try:
         write(draft)

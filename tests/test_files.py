@@ -115,6 +115,14 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "page.html").symlink_to(tmp_path / "shared" / "page.html")
+    write_whole(tmp_path / "page.html", lambda draft: draft.write_text("new"))
+    assert (tmp_path / "page.html").is_symlink()
+    assert (tmp_path / "shared" / "page.html").read_text() == "new"
+
+
 def test_two_that_write_the_same_file_do_not_mix(tmp_path):
     target = tmp_path / "page.html"
 
