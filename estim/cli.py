@@ -158,7 +158,7 @@ def _sensitivity(options: argparse.Namespace) -> None:
         new_figure()  # a page has pictures
     sigma = _sigma(options.sigma)
     bank = load_data(options.bank, "BANK")
-    params = None if options.params is None else _columns(load_data(options.params, "--params"))
+    params = None if options.params is None else _columns(load_data(options.params, "--params", named=True))
     with users_code():
         model = load(options.model)
         if params is None and callable(model) and not hasattr(model, "parameters"):

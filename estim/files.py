@@ -16,8 +16,10 @@ from estim.tables import ENCODING, read_table
 PAGES = (".html", ".htm")
 
 
-def load_data(path: str, argument: str) -> Any:
+def load_data(path: str, argument: str, *, named: bool = False) -> Any:
     """Read a file by its ending: an array, a dict of arrays (npz), a DataFrame (csv with a header, parquet), or JSON.
+
+    The only array of an npz file comes without its name, unless what it holds is `named`, as parameters are.
 
     Raises
     ------
@@ -36,13 +38,15 @@ def load_data(path: str, argument: str) -> Any:
         msg = f"{argument} must be a file that exists; got {path!r}"
         raise ValueError(msg)
     try:
-        return reader(file)
+        found = reader(file)
     except ImportError:
         raise
     except Exception as error:  # of a file that is cut short or damaged, readers raise whatever they stumble over
         said = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).strip()
         msg = f"{argument} could not be read from {path!r}: {said}"
         raise ValueError(msg) from error
+    alone = reader is _npz and len(found) == 1 and (not named or "arr_0" in found)  # np.savez's own name
+    return next(iter(found.values())) if alone else found
 
 
 def check_folder(path: Any, argument: str) -> None:
@@ -116,14 +120,13 @@ def _plain(held: BinaryIO) -> Any:
         raise ValueError(msg) from error
 
 
-def _npz(file: Path) -> Any:
+def _npz(file: Path) -> dict[str, Any]:
     with file.open("rb") as held:  # which np.load leaves open where the archive is cut short
         loaded = _plain(held)
-        if isinstance(loaded, np.ndarray):
-            return loaded
+        if isinstance(loaded, np.ndarray):  # an npy file under this name
+            return {"arr_0": loaded}
         with loaded as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    return next(iter(arrays.values())) if len(arrays) == 1 else arrays
+            return {name: archive[name] for name in archive.files}
 
 
 def _parquet(file: Path) -> Any:

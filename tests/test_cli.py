@@ -141,6 +141,12 @@ class TestSensitivity:
         assert "Not seen" in (tmp_path / "r.html").read_text()
         assert "<svg" in (tmp_path / "p.svg").read_text()
 
+    def test_one_parameter_has_its_name_in_an_archive_too(self, tmp_path, capsys):
+        (tmp_path / "mymodule.py").write_text("def decay(p, t):\n    return p['rate'] * t\n")
+        np.savez(tmp_path / "p.npz", rate=2.0)
+        assert main(["sensitivity", "mymodule:decay", "times.npy", "--sigma", "1", "--params", "p.npz", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["names"] == ["rate"]
+
     @pytest.mark.parametrize("header", ["sd\n", ""])
     def test_sigma_may_be_a_column_of_a_table(self, header, tmp_path, capsys):
         sds = [0.05 + 0.01 * k for k in range(len(np.load(tmp_path / "times.npy")))]

@@ -25,6 +25,14 @@ def test_arrays_dictionaries_and_frames(tmp_path):
     assert load("p.json") == {"a": [1.0, 2.0], "b": 3.0}
 
 
+def test_the_only_array_keeps_its_name_where_it_is_a_parameter(tmp_path):
+    np.savez(tmp_path / "p.npz", rate=2.0)
+    np.savez(tmp_path / "unnamed.npz", np.arange(3.0))
+    assert load_data(str(tmp_path / "p.npz"), "--params", named=True) == {"rate": 2.0}
+    assert load_data(str(tmp_path / "p.npz"), "BANK") == 2.0
+    np.testing.assert_array_equal(load_data(str(tmp_path / "unnamed.npz"), "--params", named=True), [0.0, 1.0, 2.0])
+
+
 class Bomb:
     def __reduce__(self):
         return (pytest.fail, ("a pickle was run",))
