@@ -276,6 +276,26 @@ def test_tiny_units_change_nothing():
     np.testing.assert_allclose(other.z_scores, one.z_scores, rtol=0.0, atol=1e-5)
 
 
+@pytest.mark.parametrize("bounds", [None, (0.0, 5.0)])
+@pytest.mark.parametrize(("sigma", "rtol"), [(0.1, 1e-5), (1e-4, 1e-3), (1e-6, 0.1)])
+def test_a_model_in_float32_is_fitted_to_its_own_rounding(sigma, rtol, bounds):
+    """By steps and to a gradient that are float64's no fit settled."""
+
+    def short(p, t):
+        p = np.asarray(p).astype(np.float32)
+        return p[0] * np.exp(-p[1] * t.astype(np.float32))
+
+    kwargs = {"params": [1.0, 0.5], "trials": 64, "rng": 0, "bounds": bounds}
+    found = recover_parameters(short, T, sigma, **kwargs)
+    exact = recover_parameters(lambda p, t: p[0] * np.exp(-p[1] * t), T, sigma, **kwargs)
+    assert found.failures == 0
+    np.testing.assert_allclose(found.rmse, exact.rmse, rtol=rtol)
+    np.testing.assert_allclose(found.breakdown, exact.breakdown, rtol=0.02)
+    assert any("Readings are rounded" in note for note in found.notes) == (sigma < 0.1)
+    with pytest.raises(ValueError, match="sigma must stay above the rounding of the readings"):
+        recover_parameters(short, T, 1e-8, **kwargs)
+
+
 @pytest.mark.parametrize("bounds", [None, ([-1e300, 0.0, -np.inf], np.inf)])
 @pytest.mark.parametrize("decades", [(-20, 3, 15), (69, -94, 54)])
 def test_units_decades_apart_change_no_estimate(decades, bounds):
@@ -366,6 +386,7 @@ def test_failures_count_in_every_figure():
         ({"sigma": [0.0, *[1.0] * 6]}, ValueError, "sigma must leave noise in every reading"),
         ({"bounds": 3.0}, TypeError, r"bounds must be a pair \(lower, upper\)"),
         ({"bounds": {"a": (0.0, 1.0)}}, TypeError, "by name: a mapping of lower ends, and one of upper ends"),
+        ({"bounds": (False, [2.0, 2.0])}, TypeError, "bounds, the lower ones, must be real numbers; got False"),
         ({"bounds": (0.0, "x")}, TypeError, "bounds, the upper ones, must be real numbers; got 'x'"),
         ({"bounds": ([0.0] * 3, 1.0)}, ValueError, r"one entry for each of the 2 parameters; got shape \(3,\)"),
         (
@@ -376,7 +397,7 @@ def test_failures_count_in_every_figure():
         ({"bounds": (2.0, 2.0)}, ValueError, "lower below upper, each for all parameters; got 2 and 2 for a"),
         ({"bounds": (0.6, 2.0)}, ValueError, r"rate = 0.5 is outside \[0.6, 2\]"),
         ({"bounds": ({"b": 0.0}, 2.0)}, ValueError, "must name parameters; got 'b', and the names are a, rate"),
-        ({"sigma": 1e-17}, ValueError, "sigma must stay above the rounding of the readings in float64"),
+        ({"sigma": 1e-17}, ValueError, r"sigma must stay above the rounding of the readings, which is about \d"),
         ({"workers": lambda f, items: "x"}, TypeError, "must yield what the function it is given returns; got 'x'"),
         ({"workers": lambda f, items: [*map(f, items)] * 2}, ValueError, "for each of 1 calls; it yielded 2"),
         ({"workers": 0}, ValueError, "workers must be a positive integer"),

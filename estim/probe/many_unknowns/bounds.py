@@ -58,7 +58,7 @@ def _end(end: Any, which: str, missing: float, names: tuple[str, ...]) -> Array:
             msg = f"{argument} must name parameters; got {unknown!r}, and the names are {', '.join(names[:8])}"
             raise ValueError(msg)
         end = [real_number(end.get(name, missing), f"{argument} for {name}") for name in names]
-    values = reals(end, argument)
+    values = reals(end, argument, flags=False)
     if values.ndim > 1 or values.size not in (1, len(names)):
         msg = (
             f"{argument} must be one number or have one entry for each of the {len(names)} parameters; "

@@ -35,7 +35,7 @@ def notes_of(start: "SetUp") -> list[str]:
             "predicted bias, and no breakdown but that by a bound nearby."
         )
     if problem.floor > 1e-3:
-        notes.append(f"Readings are rounded to {problem.floor:.1e} of the noise in float64: errors carry that, too.")
+        notes.append(f"Readings are rounded to {problem.floor:.1e} of the noise: errors carry that, too.")
     return notes
 
 

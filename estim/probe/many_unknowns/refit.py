@@ -1,7 +1,8 @@
 """A model to be fitted again and again: readings, Jacobian and pull-back at any parameters, without checks."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,8 +23,8 @@ from estim.probe.model.kinds import holds_jax_arrays
 Array = npt.NDArray[np.float64]
 Pull = Callable[[Array], Array]
 
-#: Step of differences, in parts of a parameter: the cube root of float64's rounding.
-_STEP = 2.0**-17
+#: Least and largest step of differences, in parts of a parameter: the cube root of the model's rounding is best.
+_STEP, _LONGEST = 2.0**-17, 2.0**-5
 
 
 class Refit(Protocol):
@@ -107,6 +108,14 @@ class CallableRefit:
     complex_step: bool
     lower: Array
     upper: Array
+    step: float = _STEP
+    """Of differences, in parts of a parameter."""
+
+    def in_rounding(self, rounding: Array, readings: Array) -> "CallableRefit":
+        """Return the same with steps for readings of a known rounding, (M,)."""
+        size = float(np.median(np.abs(readings)))
+        relative = float(np.median(rounding)) / size if size > 0.0 else 0.0
+        return replace(self, step=min(max(_STEP, math.cbrt(relative)), _LONGEST))
 
     def readings(self, vector: Array) -> Array:
         """Return the readings."""
@@ -125,7 +134,7 @@ class CallableRefit:
                 return np.asarray(self.calls.at_complex(moved).imag / step, dtype=np.float64)
             except Exception:
                 return np.full(len(self.calls.kept), np.nan)
-        step = _STEP * max(abs(vector[j]), self.scales[j])
+        step = self.step * max(abs(vector[j]), self.scales[j])
         step = (vector[j] + step) - vector[j]  # so that the step taken is the step divided by
         inside = [side for side in (1.0, -1.0) if self.lower[j] <= vector[j] + 2.0 * side * step <= self.upper[j]]
         if len(inside) == 1:

@@ -9,13 +9,14 @@ import numpy.typing as npt
 
 from estim.attention import Network
 from estim.probe.assemble import assemble
+from estim.probe.derivatives.rounding import rounding_noise
 from estim.probe.directions.noise import Whitening, whitening
 from estim.probe.many_unknowns.bounds import read_bounds
 from estim.probe.many_unknowns.curvature import SecondOrder, box_breakdown, second_order
 from estim.probe.many_unknowns.fits import Coordinates
 from estim.probe.many_unknowns.least_squares import EPS, Problem, absolute, whitened
 from estim.probe.many_unknowns.record import LINEAR
-from estim.probe.many_unknowns.refit import NetworkRefit, Refit, refit_of
+from estim.probe.many_unknowns.refit import CallableRefit, GivenRefit, NetworkRefit, Refit, refit_of
 from estim.probe.model.probe import probe
 from estim.probe.model.probed import Probed
 from estim.probe.model.same_batches import same_batches
@@ -24,6 +25,8 @@ from estim.probe.record import Sensitivity
 
 Array = npt.NDArray[np.float64]
 
+#: Float64's roundings from which on a model is taken to compute in less.
+_LESS = 1e4
 #: Roundings of the largest reading that a change of the readings may carry.
 _ROUNDINGS = 8.0
 #: Each leaves of an error its rounding, times the condition of the Jacobian in parameters of equal effect.
@@ -70,7 +73,10 @@ def set_up(
         raise ValueError(msg)
     _require_known(seen)
     refit, scales = refit_of(model, bank, params, names, jac, probed.derivative, (lower, upper), seen.standard_errors)
-    problem, linear = _problem(refit, probed, noise, seen, lower, upper)
+    rounding = _rounding(refit, probed, scales)
+    if isinstance(refit, CallableRefit):
+        refit = refit.in_rounding(rounding, probed.readings)
+    problem, linear = _problem(refit, probed, noise, seen, rounding, (lower, upper))
     _require_noise_above_rounding(problem)
     coordinates = _coordinates(refit, seen, linear, probed)
     tangent = whitened(noise, probed.jacobian @ linear)
@@ -90,10 +96,20 @@ def _noisy(sigma: Any, readings: int) -> Whitening:
     return noise
 
 
+def _rounding(refit: Refit, probed: Probed, scales: Array) -> Array:
+    """Return the rounding of the readings, (M,): float64's, or what a model shows that computes in less."""
+    own = EPS * np.abs(probed.readings)
+    if not isinstance(refit, CallableRefit | GivenRefit):
+        return own
+    level = rounding_noise(refit.readings, probed.parameters, probed.readings, scales, 0.0).level
+    return np.where(level > _LESS * own, level, own)
+
+
 def _problem(
-    refit: Refit, probed: Probed, noise: Whitening, seen: Sensitivity, lower: Array, upper: Array
+    refit: Refit, probed: Probed, noise: Whitening, seen: Sensitivity, rounding: Array, box: tuple[Array, Array]
 ) -> tuple[Problem, Array]:
     """Return the problem in its coordinates, and steps of one linear RMSE along each resolved direction, (P, n)."""
+    lower, upper = box
     linear = _steps(seen, probed.jacobian, noise)
     bounded = bool(np.isfinite(lower).any() or np.isfinite(upper).any())
     unit = 1.0 / np.where(seen.column_norms > 0.0, seen.column_norms, np.median(seen.column_norms) or 1.0)
@@ -106,13 +122,12 @@ def _problem(
         with np.errstate(over="ignore"):  # an end that far is none
             ends = (np.array([lower, upper]) - truth) / unit
     readings = refit.readings(truth)
-    size = absolute(noise, np.abs(readings))
     problem = Problem(
         model=refit, noise=noise, truth=truth, readings=readings, basis=basis,
         tangent=whitened(noise, probed.jacobian @ basis),
         lower=ends[0],
         upper=ends[1],
-        floor=_ROUNDINGS * EPS * float(size.max()) * float(np.sqrt(basis.shape[1])),
+        floor=_ROUNDINGS * float(absolute(noise, rounding).max()) * float(np.sqrt(basis.shape[1])),
     )  # fmt: skip
     return problem, linear
 
@@ -150,8 +165,8 @@ def _require_noise_above_rounding(problem: Problem) -> None:
     rounding = problem.floor / _ROUNDINGS
     if rounding > 1.0:
         msg = (
-            f"sigma must stay above the rounding of the readings in float64, which is about {rounding:.1e} standard "
-            "deviations of that noise; take a larger one, or leave out of the readings what does not depend on params"
+            f"sigma must stay above the rounding of the readings, which is about {rounding:.1e} standard deviations of "
+            "that noise; take a larger one, or leave out of the readings what does not depend on params"
         )
         raise ValueError(msg)
 
