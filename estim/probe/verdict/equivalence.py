@@ -72,19 +72,13 @@ class EquivalenceTest:
             return 0.0
         if self.degrees == 0:
             return share
+        if not math.isinf(self.noise_degrees):
+            return float(self._averages(np.array([math.sqrt(statistic)]), margins[None, :])[0])
         if self.degrees == 1:
-            beyond = math.sqrt(statistic) - margins
-            known = math.isinf(self.noise_degrees)
-            below = stats.norm.cdf(beyond) if known else stats.t.cdf(beyond, self.noise_degrees)
+            below = stats.norm.cdf(math.sqrt(statistic) - margins)
             return share * float(np.where(margins > 0.0, below, 1.0).mean())
-        known = math.isinf(self.noise_degrees)
-        members = len(margins)
-        margins = _nearest(margins, math.sqrt(statistic), 1.0 if known else math.sqrt(self._interval()[1]))
-        if known:
-            return share * float(probability_below(statistic, self.degrees, margins**2).sum() / members)
-        # The largest of an ensemble's average is at most the average of the largest.
-        each = largest_probability(statistic, self.degrees, margins, self._interval())
-        return share * min(1.0, MISSED * self.level + float(each.sum() / members))
+        nearest = _nearest(margins, math.sqrt(statistic))
+        return share * float(probability_below(statistic, self.degrees, nearest**2).sum() / len(margins))
 
     @cached_property
     def limit(self) -> float:
@@ -181,7 +175,7 @@ class EquivalenceTest:
         return np.where(found.success, np.square(found.x), beside)
 
     def _averages(self, lengths: Array, margins: Array) -> Array:
-        """Return p-values by estimated noise of an ensemble whose margins, (lengths, members), differ for each."""
+        """Return p-values by estimated noise of lengths of z, for finite margins of each, (lengths, members)."""
         from scipy import stats
 
         share = margins.shape[1] / len(self.shifts)
@@ -210,13 +204,13 @@ class EquivalenceTest:
         return variance_interval(self.noise_degrees, MISSED * self.level)
 
 
-def _nearest(margins: Array, length: float, noise: float) -> Array:
+def _nearest(margins: Array, length: float) -> Array:
     """Leave out margins so far beyond the nearest that their probabilities change no bit of the sum.
 
     In a ball of radius R the normal density around a point at distance D + h is at most exp(-h (D - R) - h^2 / 2) times
-    that around one at D. `length` is R, and `noise` the largest standard deviation.
+    that around one at D. `length` is R.
     """
-    return margins[margins <= max(length, float(margins.min())) + _UNFELT * noise]
+    return margins[margins <= max(length, float(margins.min())) + _UNFELT]
 
 
 @lru_cache(maxsize=64)  # planning asks for the same one dozens of times
