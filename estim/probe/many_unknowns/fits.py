@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from estim.blas import one_blas_thread
 from estim.probe.many_unknowns.least_squares import Problem, fit
-from estim.probe.many_unknowns.refit import NetworkRefit
+from estim.probe.many_unknowns.network_refit import NetworkRefit
 from estim.streams import Block, root_mean_square
 
 Array = npt.NDArray[np.float64]

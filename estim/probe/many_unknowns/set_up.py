@@ -15,8 +15,9 @@ from estim.probe.many_unknowns.bounds import read_bounds
 from estim.probe.many_unknowns.curvature import SecondOrder, box_breakdown, second_order
 from estim.probe.many_unknowns.fits import Coordinates
 from estim.probe.many_unknowns.least_squares import EPS, Problem, absolute, whitened
+from estim.probe.many_unknowns.network_refit import NetworkRefit
 from estim.probe.many_unknowns.record import LINEAR
-from estim.probe.many_unknowns.refit import CallableRefit, GivenRefit, NetworkRefit, Refit, refit_of
+from estim.probe.many_unknowns.refit import CallableRefit, GivenRefit, Refit, refit_of
 from estim.probe.model.probe import probe
 from estim.probe.model.probed import Probed
 from estim.probe.model.same_batches import same_batches
