@@ -108,8 +108,9 @@ def _large(
     way = way_of_module(subject, layout, asked.keep, noise)
     if asked.progress:
         print(way.said, file=sys.stderr)
-    with _checked_double(subject, module, bank, asked, seen, False) as double:  # gone before gradients are held
+    with _checked_double(subject, module, bank, asked, seen, False) as double:
         relative, measured = relative_errors(subject, layout, noise.weights, double)
+    del double  # before gradients are held
     if subject.parameters.dtype != torch.float64:
         subject.notes.append(precision_note(subject.parameters.dtype, measured))
     relative = at_least(relative, options["rtol"])

@@ -1,3 +1,4 @@
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from estim.probe.torch.asked import Asked, opened  # noqa: E402
 from estim.probe.torch.gram import grams_of  # noqa: E402
 from estim.probe.torch.layout import layout_of  # noqa: E402
 from estim.probe.torch.survey import survey  # noqa: E402
+from estim.probe.torch.untouched import Snapshot  # noqa: E402
 from tests.probe.torch.networks import attention_stack, encoder, everything, inputs, perceptron, probe_module  # noqa: E402
 
 DEFAULT = Asked(None, "layers", None, None, None, 0, "raise", False)
@@ -108,6 +110,19 @@ def test_rows_of_all_tensors_without_factors_are_taken_in_one_pass_where_they_fi
         assert len(calls) == 1 + 14 * len(bank)  # two entries at a time, of 3, 9, 3 and 9
     for name, matrix in found.groups.items():
         np.testing.assert_allclose(matrix, whole.groups[name], rtol=1e-12, atol=1e-15)
+
+
+def test_the_copy_in_float64_is_gone_before_gradients_are_held(large, monkeypatch):
+    made, held = module_sensitivity.record_of, []
+
+    def watched(*given, **options):
+        held.append(sum(type(one) is Snapshot for one in gc.get_objects()))
+        return made(*given, **options)
+
+    monkeypatch.setattr(module_sensitivity, "record_of", watched)
+    found = estim.sensitivity(perceptron(dtype=torch.float32), inputs(6, 3, dtype=torch.float32), 0.1)
+    assert any("beside a copy in float64" in note for note in found.notes)
+    assert held == [1]  # of the module itself
 
 
 def test_a_batch_axis_that_is_not_the_first_inside_the_model_is_found():
