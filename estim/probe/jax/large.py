@@ -15,7 +15,8 @@ from estim.probe.jax.bank import Read, read_parts
 from estim.probe.jax.dense import precision_note
 from estim.probe.jax.error import relative_errors
 from estim.probe.jax.gram import JaxPasses
-from estim.probe.jax.parameters import Tree, read_tree, require_finite_leaves, require_groups_of_leaves, vector_of
+from estim.probe.jax.groups import require_groups_of_leaves
+from estim.probe.jax.parameters import Tree, read_tree, require_finite_leaves, vector_of
 from estim.probe.jax.precision import rounding, word
 from estim.probe.jax.readings import Function, require_kept
 from estim.probe.jax.slopes import require_derivative
@@ -114,7 +115,7 @@ def sensitivity_of_large(
     """Make the record of a function of too many parameters."""
     require_large(asked.names, symmetry, atol, rtol, smallest_change)
     tree = read_tree(params, asked.groups)
-    require_groups_of_leaves(asked.groups, tree)
+    require_groups_of_leaves(asked.groups, len(tree.names), tree.size)
     require_finite_leaves(tree)
     given = _opened(model, bank, sigma, tree, asked, repeats, repeat_correlation)
     function, parts, noise, eps = given.function, given.read.parts, given.noise, given.eps

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from estim.masks import unmasked
 from estim.probe.derivatives.rounding import generic_signs
+from estim.probe.jax.groups import for_each_entry, leaf_groups, name_of
 from estim.probe.jax.precision import SHORTEST, in_double, is_floating, precision, rounding
-from estim.probe.matrix_free.groups import given_groups
-from estim.probe.model.parameters import ROOT, Parameters, read_parameters
+from estim.probe.model.parameters import Parameters, read_parameters
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def read_tree(params: Any, groups: Any = None) -> Tree:
     return Tree(
         leaves=leaves,
         names=chosen,
-        groups=_leaf_groups(groups, chosen, [paths[k][0] for k in places], sum(leaf.size for leaf in leaves)),
+        groups=leaf_groups(groups, chosen, [paths[k][0] for k in places], sum(leaf.size for leaf in leaves)),
         held=tuple(leaf for _, leaf in paths),
         every=tuple(names.values()),
         places=places,
@@ -129,7 +129,7 @@ def _require_transfers() -> None:
 def vector_of(tree: Tree, names: Any = None, groups: Any = None) -> Parameters:
     """Return the parameters as one vector, with a name for each entry; raises ValueError when one is not finite."""
     nested = {name: np.array(leaf, dtype=np.float64) for name, leaf in zip(tree.names, tree.leaves, strict=True)}
-    if not _for_each_entry(groups, len(tree.names), tree.size):
+    if not for_each_entry(groups, len(tree.names), tree.size):
         groups = [group for group, size in zip(tree.groups, tree.sizes, strict=True) for _ in range(size)]
     return read_parameters(nested, names=names, groups=groups)
 
@@ -159,58 +159,6 @@ def leaves_like(leaves: Sequence[Any], vector: npt.NDArray[np.float64]) -> list[
     """Return a vector, (P,), as arrays of the shapes and dtypes of some leaves."""
     parts = np.split(vector, np.cumsum([leaf.size for leaf in leaves])[:-1])
     return [jnp.asarray(part.reshape(leaf.shape), leaf.dtype) for part, leaf in zip(parts, leaves, strict=True)]
-
-
-def name_of(path: Sequence[Any]) -> str:
-    """Return a name such as ``layers[0].weight`` for the path of a leaf."""
-    name = ""
-    for step in path:
-        if hasattr(step, "idx") or type(step).__name__ == "FlattenedIndexKey":
-            name = f"{name or ROOT}[{getattr(step, 'idx', getattr(step, 'key', ''))}]"
-        else:
-            key = str(getattr(step, "name", getattr(step, "key", step)))
-            if not key:
-                msg = f"params must have a name for every entry; got an empty key{name and f' in {name}'}"
-                raise ValueError(msg)
-            name = f"{name}.{key}" if name else key
-    return name or ROOT
-
-
-def _leaf_groups(groups: Any, names: tuple[str, ...], paths: list[Any], size: int) -> tuple[str, ...]:
-    if isinstance(groups, str):
-        if groups != "layers":
-            msg = (
-                f"groups must be 'layers', one group for each of the {len(names)} leaves, or a mapping from groups to "
-                f"names of leaves; got {groups!r}"
-            )
-            raise ValueError(msg)
-        return tuple(name_of(_layer(path)) for path in paths)
-    if groups is not None and not _for_each_entry(groups, len(names), size):
-        return given_groups(groups, names)
-    alone = len({name_of(path[:1]) for path in paths}) == 1
-    depth = 2 if alone and all(len(path) > 2 for path in paths) else 1
-    return tuple(name_of(path[:depth]) for path in paths)
-
-
-def require_groups_of_leaves(groups: Any, tree: Tree) -> None:
-    """Refuse a group for each parameter, where these are too many to have one of their own."""
-    if groups is not None and _for_each_entry(groups, len(tree.names), tree.size):
-        msg = (
-            f"groups must have one entry for each of the {len(tree.names)} leaves of a model this large; "
-            f"got {len(groups)}, one for each parameter"
-        )
-        raise ValueError(msg)
-
-
-def _layer(path: Any) -> Any:
-    """Return a path without its last key; what a variable of Flax wraps is its `value`."""
-    wrapped = len(path) > 1 and getattr(path[-1], "name", None) == "value"
-    return path[: -2 if wrapped else -1]
-
-
-def _for_each_entry(groups: Any, leaves: int, size: int) -> bool:
-    """Tell whether groups are given for each parameter, not for each leaf."""
-    return isinstance(groups, Sequence) and not isinstance(groups, str) and len(groups) == size != leaves
 
 
 def _check(name: str, leaf: Any) -> None:
