@@ -61,10 +61,10 @@ def _check_names(names: Sequence[str]) -> None:
     if not names:
         msg = "it is empty"
         raise ValueError(msg)
-    for mark, called in ((";", "semicolons"), ("\t", "tabs")):
-        if len(names) == 1 and mark in names[0]:
-            msg = f"its cells must be separated by commas, and decimals by points; got {called} in {names[0]!r:.60}"
-            raise ValueError(msg)
+    spaced = all(map(_is_number_or_missing, names[0].split()))
+    if len(names) == 1 and (";" in names[0] or "\t" in names[0] or spaced):
+        msg = f"its cells must be separated by commas, and decimals by points; got {names[0]!r:.60}"
+        raise ValueError(msg)
     for number, name in enumerate(names, 1):
         other_notation = _BEGINS_LIKE_A_NUMBER.match(name) and not _SAYS_MORE.search(name)
         if name in _TRUTH_VALUES or other_notation or (name and _is_number(name)):

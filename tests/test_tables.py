@@ -13,7 +13,7 @@ def read(tmp_path, content):
 @pytest.mark.parametrize(
     "content",
     [
-        "1;2\n3;4\n", "1,5;2,5\n3,5;4,5\n", "1\t2\n3\t4\n", "1 2\n3 4\n",  # separated otherwise
+        "1;2\n3;4\n", "1,5;2,5\n3,5;4,5\n", "1\t2\n3\t4\n", "1 2\n3 4\n", "NA 2\n3 4\n",  # separated otherwise
         "1 mV,2 mV\n3 mV,4 mV\n", "1 mV\n2 mV\n", "1%,2%\n3%,4%\n",  # with units
         "2020-01-01,3\n2020-01-02,4\n", "2020-01-01\n2020-01-02\n", "12:00,1\n12:01,2\n",
         "\u22121\n3\n", '"1,000"\n950\n', '"1,5"\n2\n', "1D3\n4\n", "1.5E\u22123\n4\n", "(5)\n3\n", "<0.1\n3\n",
@@ -66,7 +66,7 @@ def test_comments_are_those_of_numpy(comments, tmp_path):
         ("My data\na,b\n1,2\n", "row 1 below the names must have as many cells"),
         ("a,b,\n1,2,\n", "column 3 must have a name, as others have; got 'a,b,'"),
         ("a,b,a\n1,2,3\n", "columns must have different names; got 'a' twice"),
-        ("a;b\n1,5;2,5\n", "its cells must be separated by commas, and decimals by points; got semicolons in 'a;b'"),
+        ("a;b\n1,5;2,5\n", "its cells must be separated by commas, and decimals by points; got 'a;b'"),
     ],
 )  # fmt: skip
 def test_no_cell_is_lost_moved_or_made_up(content, message, tmp_path):
