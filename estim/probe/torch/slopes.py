@@ -18,6 +18,10 @@ from estim.probe.torch.straight_through import require_no_quantiser
 
 Array = npt.NDArray[np.float64]
 _CAUSES = "a detach, a backward of its own, a checkpoint with use_reentrant=True"
+_PAST_CASTS = (
+    "derivatives are those without it, and sigma must cover the rounding; differences of the readings say less past "
+    "it: a derivative that is not the model's, as of a detach, may not show"
+)
 #: Readings, all of which are numbers of 16 bits, that are so by no accident.
 _FEWEST = 4
 
@@ -30,7 +34,7 @@ def require_derivative(subject: Subject, parts: Parts) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Notes, where readings are so rounded.
+        Notes, where readings are so rounded, or numbers on the way to them.
 
     Raises
     ------
@@ -67,9 +71,7 @@ def require_derivative(subject: Subject, parts: Parts) -> tuple[str, ...]:
     )
     if short is None:
         require_slopes(at, start, said, np.sqrt(squares), eps=eps, library=library)
-        return (
-            (f"{rounded}: derivatives pass through that as if it did not, and sigma must cover it",) if rounded else ()
-        )
+        return (f"{rounded}: {_PAST_CASTS}",) if rounded else ()
     enough = require_coarse_slopes(
         lambda step: weights @ (at(step) - start), lambda step: step * said, np.sqrt(squares), library
     )
