@@ -4,6 +4,7 @@ Run it as ``python examples/encoder [--page encoder.html] [--quick]``; it needs 
 """
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
@@ -28,17 +29,24 @@ from study import (
 
 
 def run(quick=False):
-    """Return all results; `quick` takes two layers, fewer sentences and two scales."""
+    """Return all results, saying what is at work; `quick` takes two layers, fewer sentences and two scales."""
     layers, cases = (range(LAYERS), CASES) if not quick else ((0, 5), CASES[1:3])
     bank, candidates = (BANK, CANDIDATES) if not quick else (BANK[:6], CANDIDATES[:6])
     scales = scaling.SCALES if not quick else (0.05, 0.02)
     monitor, topics = Monitor(), len(ANCHORS)
+    say("errors of inference in bfloat16 and int8")
     errors = inference_errors(monitor, BANK + CANDIDATES)
+    say("what the bank sees")
     found, coarse = (sensitivity(monitor, bank, errors[kind]) for kind in ("bfloat16", "int8"))
+    say("what each sentence adds")
     gains = ranked(monitor, bank + candidates, errors)
     extra = np.argsort(-gains[len(bank) :])[: len(candidates) // 2]
     longer = bank + [candidates[k] for k in extra]
     after = sensitivity(monitor, longer, errors["bfloat16"])
+    say("verdicts on each layer rounded to int8")
+    judged = judged_table(monitor, bank, errors, layers, cases, candidates)
+    judged_after = judged_table(monitor, longer, errors, layers[::2], [c for c in cases if c.beside])
+    say("the same encoder at smaller scales, with residuals and without")
     plain = scaling.without_residuals(monitor.model)
     return {
         "bank": bank,
@@ -48,11 +56,11 @@ def run(quick=False):
         "noise": noise_table(errors, ANCHORS),
         "seen": seen_table(found, coarse),
         "inputs": input_table(found, bank),
-        "judged": judged_table(monitor, bank, errors, layers, cases, candidates),
+        "judged": judged,
         "gains": gains,
         "extra": [(candidates[k], float(gains[len(bank) + k])) for k in extra],
         "seen after": seen_table(after, after),
-        "judged after": judged_table(monitor, longer, errors, layers[::2], [c for c in cases if c.beside]),
+        "judged after": judged_after,
         "as given": power_by_number(gains, topics),
         "best first": power_by_number(-np.sort(-gains), topics),
         "sentences needed": sentences_needed(gains, topics),
@@ -62,6 +70,11 @@ def run(quick=False):
         "without": scaling.largest_of_each_layer(monitor, plain, bank[:3], scales),
         "stack": scaling.small_stack(),
     }
+
+
+def say(what):
+    """Tell what is at work, and since when."""
+    print(f"{time.strftime('%H:%M:%S')}  {what}", file=sys.stderr, flush=True)
 
 
 def main(arguments=None):
