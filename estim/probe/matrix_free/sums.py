@@ -1,6 +1,6 @@
 """Gram matrices of the rows of a Jacobian as they add up, block of columns after block, in NumPy's arrays.
 
-Only the upper half is computed. Blocks are multiplied in their own precision and added up in double precision.
+Blocks are multiplied in their own precision and added up in double precision.
 """
 
 from collections.abc import Iterable
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import blas
 
 from estim.probe.derivatives.rounding import EPS
 from estim.probe.matrix_free.passes import Grams
@@ -38,10 +37,10 @@ class Sums:
         given = block.astype(np.float64) if self.double or narrow else block
         if self.transform is not None:
             given = self.transform @ given
-        product = _upper_product(given)
+        product = _product(given)
         if given.dtype != np.float64:
             if out_of_range(product, float(np.finfo(given.dtype).tiny), given.shape[1]) and given.any():
-                product = _upper_product(given.astype(np.float64))
+                product = _product(given.astype(np.float64))
             else:
                 self._look(group, given, product)
         self.totals[group] += product
@@ -55,10 +54,7 @@ class Sums:
         self.sizes[group] += float(np.trace(exact))
 
     def finished(self) -> Grams:
-        """Return all, both halves filled in."""
-        for total in self.totals.values():
-            for k in range(len(total) - 1):  # in place: there may be many
-                total[k + 1 :, k] = total[k, k + 1 :]
+        """Return all."""
         return Grams(self.totals, rounding_seen(self.errors, self.sizes), ())
 
 
@@ -77,7 +73,7 @@ def out_of_range(product: npt.NDArray[Any], tiny: float, columns: int) -> bool:
     return not columns * tiny <= float(np.diagonal(product).max()) < np.inf
 
 
-def _upper_product(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return block times its transpose, its upper half at least: BLAS's symmetric product does half the work."""
-    product = blas.ssyrk if block.dtype == np.float32 else blas.dsyrk
-    return np.asarray(product(1.0, np.ascontiguousarray(block).T, trans=1))
+def _product(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return block times its transpose, for which NumPy takes BLAS's symmetric product: half the work."""
+    with np.errstate(over="ignore", invalid="ignore"):  # see out_of_range
+        return np.asarray(block @ block.T)
