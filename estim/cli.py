@@ -2,13 +2,13 @@
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from estim.cli_probe import add_probe_commands
 from estim.named import load, users_code
+from estim.printing import print_result
 
 # An interrupt during an import here would end in a traceback: NumPy, and what needs it, waits for `main`.
 if TYPE_CHECKING:
@@ -25,17 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _ended("interrupted", 130)
     return 0
-
-
-def print_result(text: str) -> None:
-    """Print the result, all of it: what is left in the buffer fails at the end of Python, too late for a sentence."""
-    known = getattr(sys.stdout, "encoding", None) or "utf-8"  # a locale may not have the letters of a name
-    try:
-        print(text.encode(known, "backslashreplace").decode(known), flush=True)
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # the reader, head or less, has seen enough; pictures may follow
-            raise
 
 
 def _ended(said: str, code: int) -> int:
@@ -71,30 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("--workers", type=int, help="threads; -1 for one a processor")
     recover.add_argument("--progress", action="store_true", help="show a progress bar")
     recover.set_defaults(run=_recover)
-    probe = commands.add_parser(
-        "sensitivity",
-        help="which parameter directions a bank of inputs can see",
-        description="Linearise a model on a bank of inputs; print what its readings see at this noise, and what not.",
-    )
-    probe.add_argument(
-        "model",
-        metavar="MODULE:MODEL",
-        help="model(params, bank) -> readings, an attention.Network, or an object with parameters and jacobian(bank); "
-        "the current directory is importable",
-    )
-    probe.add_argument(
-        "bank", metavar="BANK", help="npy, npz, parquet, json, or csv of numbers, with or without names above"
-    )
-    probe.add_argument(
-        "--sigma", required=True, help="noise sd of the readings: a number, or a file of sds or covariances"
-    )
-    probe.add_argument("--params", metavar="FILE", help="where to linearise: npy, npz (named arrays), csv or json")
-    probe.add_argument("--repeats", type=int, default=1, help="repeated measurements, averaged (default 1)")
-    probe.add_argument("--smallest-change", type=float, help="floors above it are called weak")
-    probe.add_argument("--digits", type=int, help="certified arithmetic, for an attention.Network")
-    probe.add_argument("--report", metavar="FILE", help="also write one self-contained HTML page")
-    probe.set_defaults(run=_sensitivity)
-    for command in (recover, probe):
+    for command in (recover, *add_probe_commands(commands)):
         command.add_argument("--json", action="store_true", help="print JSON, not a table")
         command.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
     return parser
@@ -144,56 +110,6 @@ def _recover(options: argparse.Namespace) -> None:
     print_result(result.to_json(indent=2) if options.json else str(result.summary()))
     if options.plot:
         write_picture(result.plot(), options.plot)
-
-
-def _sensitivity(options: argparse.Namespace) -> None:
-    from estim.files import check_page, load_data
-    from estim.plotting import check_picture, new_figure, write_picture
-    from estim.probe.sensitivity import sensitivity
-
-    if options.plot:
-        check_picture(options.plot, "--plot")
-    if options.report:
-        check_page(options.report, "--report")
-        new_figure()  # a page has pictures
-    sigma = _sigma(options.sigma)
-    bank = load_data(options.bank, "BANK")
-    params = None if options.params is None else _columns(load_data(options.params, "--params", named=True))
-    with users_code():
-        model = load(options.model)
-        if params is None and callable(model) and not hasattr(model, "parameters"):
-            msg = f"--params FILE must be given, as {options.model} is a function of parameters (json, npy, npz or csv)"
-            raise ValueError(msg)
-        result = sensitivity(
-            model, bank, sigma, params=params, repeats=options.repeats,
-            smallest_change=options.smallest_change, digits=options.digits,
-        )  # fmt: skip
-    print_result(result.to_json(indent=2) if options.json else str(result.summary()))
-    if options.plot:
-        write_picture(result.plot(), options.plot)
-    if options.report:
-        result.report(options.report)
-
-
-def _sigma(text: str) -> Any:
-    from estim.files import load_data
-
-    try:
-        return float(text)
-    except ValueError:
-        if not Path(text).suffix:
-            msg = f"--sigma must be a number, or a file of standard deviations or covariances; got {text!r}"
-            raise ValueError(msg) from None
-        found = load_data(text, "--sigma")
-        one = hasattr(found, "columns") and len(found.columns) == 1  # with a name above it
-        return found.iloc[:, 0].to_numpy() if one else found
-
-
-def _columns(params: Any) -> Any:
-    """Turn a table into named arrays, or numbers where it has one row."""
-    if not hasattr(params, "columns"):
-        return params
-    return {str(name): params[name].iloc[0] if len(params) == 1 else params[name].to_numpy() for name in params.columns}
 
 
 def _response(place: str, lower: float | None, upper: float | None) -> "MeanResponse":

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import estim
-from estim.cli import main, print_result
+from estim.cli import main
+from estim.printing import print_result
 
 MODULE = """
 import estim
@@ -192,6 +193,85 @@ class TestSensitivity:
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err == "estim: pictures need matplotlib: pip install 'estim[plot]'\n"
+
+
+class TestJudge:
+    @pytest.fixture(autouse=True)
+    def _data(self, tmp_path):
+        (tmp_path / "mymodule.py").write_text(
+            "import numpy as np\ndef cooling(p, t):\n    return p['ambient'] + p['gain'] * np.exp(-p['rate'] * t)\n"
+        )
+        self.params = {"ambient": 20.0, "gain": 6.0, "rate": 0.7}
+        self.times, self.shift = np.linspace(0, 5, 12), 0.05 * np.random.default_rng(0).standard_normal(12)
+        np.save(tmp_path / "times.npy", self.times)
+        np.save(tmp_path / "shift.npy", self.shift)
+        (tmp_path / "params.json").write_text(json.dumps(self.params))
+
+    command = ("judge", "mymodule:cooling", "times.npy", "--sigma", "0.05", "--params", "params.json")
+
+    def judged(self, observed=None, **asked):
+        def cooling(p, t):
+            return p["ambient"] + p["gain"] * np.exp(-p["rate"] * t)
+
+        found = estim.sensitivity(cooling, self.times, 0.05, params=self.params)
+        return found.judge(self.shift if observed is None else observed, **asked)
+
+    @pytest.mark.parametrize(
+        ("more", "asked"),
+        [
+            (["--any-change", "10%"], {"smallest_change": estim.AnyChange(0.1)}),
+            (["--any-change", "0.01", "--group", "gain"], {"smallest_change": estim.AnyChange(0.01, group="gain")}),
+            (
+                ["--any-change", "1%", "--typical", "--noisy-baseline", "--power", "0.9", "--rng", "3"],
+                {"smallest_change": estim.AnyChange(0.01, case="typical"), "baseline": "noisy", "power": 0.9, "rng": 3},
+            ),
+        ],
+    )
+    def test_json_is_the_verdict_of_the_same_call_in_python(self, more, asked, capsys):
+        assert main([*self.command, "--shift", "shift.npy", *more, "--json"]) == 0
+        assert estim.Verdict.from_json(capsys.readouterr().out) == self.judged(**asked)
+
+    def test_readings_before_and_after_may_be_given_and_one_change(self, tmp_path, capsys):
+        after = self.times + self.shift
+        (tmp_path / "after.csv").write_text("reading\n" + "".join(f"{value!r}\n" for value in after.tolist()))
+        np.save(tmp_path / "before.npy", self.times)
+        (tmp_path / "change.json").write_text('{"rate": 0.02}')
+        given = ["--before", "before.npy", "--after", "after.csv", "--change", "change.json"]
+        assert main([*self.command, *given, "--json"]) == 0
+        truth = self.judged((self.times, after), smallest_change={"rate": 0.02})
+        assert estim.Verdict.from_json(capsys.readouterr().out) == truth
+
+    def test_the_table_page_and_picture_are_written(self, tmp_path, capsys):
+        more = ["--any-change", "1%", "--group", "gain", "--report", "v.html", "--plot", "v.png"]
+        assert main([*self.command, "--shift", "shift.npy", *more]) == 0
+        assert "Verdict: BLIND" in capsys.readouterr().out
+        assert "BLIND" in (tmp_path / "v.html").read_text()
+        assert (tmp_path / "v.png").read_bytes().startswith(b"\x89PNG")
+
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            (
+                ["--any-change", "1%"],
+                "--shift FILE, or --before FILE and --after FILE must be given; got neither",
+            ),
+            (["--any-change", "1%", "--after", "shift.npy"], "must be given; got --after"),
+            (["--any-change", "big", "--shift", "shift.npy"], "--any-change must be a relative size, such as 0.01 or"),
+            (["--change", "params.json", "--typical", "--shift", "shift.npy"], "--typical are for --any-change SIZE"),
+            (["--change", "change.txt", "--shift", "shift.npy"], "--change must end in one of .npy"),
+            (["--any-change", "0", "--shift", "shift.npy"], "size must be positive"),
+        ],
+    )
+    def test_what_is_refused_is_one_sentence(self, more, message, capsys):
+        assert main([*self.command, *more]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert message in captured.err
+
+    def test_a_change_that_must_not_be_missed_is_asked_for(self, capsys):
+        with pytest.raises(SystemExit, match="2"):
+            main([*self.command, "--shift", "shift.npy"])
+        assert "one of the arguments --any-change --change is required" in capsys.readouterr().err
 
 
 EXACT = ("recover", "mymodule:curve", "--theta", "1", "--sigma", "0.1", "--exact")
