@@ -96,7 +96,7 @@ def _recover(options: argparse.Namespace) -> None:
     from estim.plotting import check_picture, write_picture
     from estim.recovery.recovery import recover
 
-    if options.plot:
+    if options.plot is not None:
         check_picture(options.plot, "--plot")
     given = {"trials": options.trials, "rng": options.rng, "workers": options.workers}
     given = {name: value for name, value in given.items() if value is not None}
@@ -108,7 +108,7 @@ def _recover(options: argparse.Namespace) -> None:
         response = _response(options.response, options.lower, options.upper)
         result = recover(response, options.theta, options.sigma, method=method, progress=options.progress, **given)
     print_result(result.to_json(indent=2) if options.json else str(result.summary()))
-    if options.plot:
+    if options.plot is not None:
         write_picture(result.plot(), options.plot)
 
 

@@ -87,9 +87,9 @@ def _check_places(options: argparse.Namespace) -> None:
     from estim.files import check_page
     from estim.plotting import check_picture, new_figure
 
-    if options.plot:
+    if options.plot is not None:
         check_picture(options.plot, "--plot")
-    if options.report:
+    if options.report is not None:
         check_page(options.report, "--report")
         new_figure()  # a page has pictures
 
@@ -115,16 +115,17 @@ def _write(found: Any, options: argparse.Namespace) -> None:
     from estim.plotting import write_picture
 
     print_result(found.to_json(indent=2) if options.json else str(found.summary()))
-    if options.plot:
+    if options.plot is not None:
         write_picture(found.plot(), options.plot)
-    if options.report:
+    if options.report is not None:
         found.report(options.report)
 
 
 def _observed(options: argparse.Namespace) -> Any:
     from estim.files import load_data
 
-    given = {name: getattr(options, name) for name in ("shift", "before", "after") if getattr(options, name)}
+    every = {"shift": options.shift, "before": options.before, "after": options.after}
+    given = {name: path for name, path in every.items() if path is not None}
     if set(given) not in ({"shift"}, {"before", "after"}):
         said = ", ".join(f"--{name}" for name in given) or "neither"
         msg = f"either --shift FILE, or --before FILE and --after FILE must be given; got {said}"
@@ -137,8 +138,8 @@ def _smallest_change(options: argparse.Namespace) -> Any:
     from estim.files import load_data
     from estim.probe.verdict.any_change import AnyChange
 
-    if options.change:
-        if options.group or options.typical:
+    if options.change is not None:
+        if options.group is not None or options.typical:
             msg = f"--group and --typical are for --any-change SIZE; --change {options.change} is one change"
             raise ValueError(msg)
         return _columns(load_data(options.change, "--change", named=True))

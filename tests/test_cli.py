@@ -260,6 +260,11 @@ class TestJudge:
             (["--change", "params.json", "--typical", "--shift", "shift.npy"], "--typical are for --any-change SIZE"),
             (["--change", "change.txt", "--shift", "shift.npy"], "--change must end in one of .npy"),
             (["--any-change", "0", "--shift", "shift.npy"], "size must be positive"),
+            (["--change", "", "--shift", "shift.npy"], "--change must end in one of .npy"),
+            # As of a variable that is not set.
+            (["--any-change", "1%", "--shift", ""], "--shift must end in one of .npy"),
+            (["--any-change", "1%", "--shift", "shift.npy", "--plot", ""], "--plot must"),
+            (["--any-change", "1%", "--shift", "shift.npy", "--report", ""], "--report must"),
         ],
     )
     def test_what_is_refused_is_one_sentence(self, more, message, capsys):
