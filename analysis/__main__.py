@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from estim.printing import print_result
+from estim.printing import exit_code, print_result
 
 STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders", "growth": "growth"}
 RESULTS = Path("results")
@@ -25,14 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Return 0, 1 where a study is missing or outdated, 2 where nothing can be written, 130 on Ctrl-C.
     """
     options = _options(arguments)
-    try:
-        return _run(options)
-    except (OSError, ImportError) as error:
-        print(f"analysis: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("analysis: interrupted", file=sys.stderr)
-        return 130
+    return exit_code("analysis", lambda: _run(options), (OSError, ImportError))
 
 
 def _run(options: argparse.Namespace) -> int:

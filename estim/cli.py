@@ -8,29 +8,26 @@ from typing import TYPE_CHECKING, Literal
 
 from estim.cli_probe import add_probe_commands
 from estim.named import load, users_code
-from estim.printing import print_result
+from estim.printing import check_places, exit_code, write_result
 
 # An interrupt during an import here would end in a traceback: NumPy, and what needs it, waits for `main`.
 if TYPE_CHECKING:
     from estim.recovery.response import MeanResponse
 
 
+#: What ends in a sentence: a command line that is not understood, or what it names.
+_REFUSED = (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0, 2 when the command line is not understood or what it names is refused, 130 on Ctrl-C."""
-    try:
+
+    def run() -> int:
         options = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
         options.run(options)
-    except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError) as error:
-        return _ended(str(error), 2)
-    except KeyboardInterrupt:
-        return _ended("interrupted", 130)
-    return 0
+        return 0
 
-
-def _ended(said: str, code: int) -> int:
-    if sys.stderr is not None:  # it is where it was closed, and print would take the output for it
-        print(f"estim: {said}", file=sys.stderr)
-    return code
+    return exit_code("estim", run, _REFUSED)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("--rng", type=int, help="seed of the draws (default: other draws each time)")
     recover.add_argument("--workers", type=int, help="threads; -1 for one a processor")
     recover.add_argument("--progress", action="store_true", help="show a progress bar")
-    recover.set_defaults(run=_recover)
+    recover.set_defaults(run=_recover, report=None)
     for command in (recover, *add_probe_commands(commands)):
         command.add_argument("--json", action="store_true", help="print JSON, not a table")
         command.add_argument("--plot", metavar="FILE", help="also write a picture (png, svg or pdf)")
@@ -93,11 +90,9 @@ def _numbers(text: str) -> list[float]:
 
 
 def _recover(options: argparse.Namespace) -> None:
-    from estim.plotting import check_picture, write_picture
     from estim.recovery.recovery import recover
 
-    if options.plot is not None:
-        check_picture(options.plot, "--plot")
+    check_places(options)
     given = {"trials": options.trials, "rng": options.rng, "workers": options.workers}
     given = {name: value for name, value in given.items() if value is not None}
     if options.exact and given:
@@ -107,9 +102,7 @@ def _recover(options: argparse.Namespace) -> None:
     with users_code():
         response = _response(options.response, options.lower, options.upper)
         result = recover(response, options.theta, options.sigma, method=method, progress=options.progress, **given)
-    print_result(result.to_json(indent=2) if options.json else str(result.summary()))
-    if options.plot is not None:
-        write_picture(result.plot(), options.plot)
+    write_result(result, options)
 
 
 def _response(place: str, lower: float | None, upper: float | None) -> "MeanResponse":

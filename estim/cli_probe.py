@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from estim.named import load, users_code
-from estim.printing import print_result
+from estim.printing import check_places, write_result
 
 if TYPE_CHECKING:
     from estim.probe.matrix_free.record import ModelSensitivity
@@ -65,33 +65,21 @@ def _add_model(command: argparse.ArgumentParser) -> None:
 
 
 def _sensitivity(options: argparse.Namespace) -> None:
-    _check_places(options)
+    check_places(options)
     with users_code():
         found = _probed(options, options.smallest_change)
-    _write(found, options)
+    write_result(found, options)
 
 
 def _judge(options: argparse.Namespace) -> None:
-    _check_places(options)
+    check_places(options)
     observed, smallest = _observed(options), _smallest_change(options)
     with users_code():
         found = _probed(options, None).judge(
             observed, smallest_change=smallest, baseline="noisy" if options.noisy_baseline else "known",
             power=options.power, rng=options.rng,
         )  # fmt: skip
-    _write(found, options)
-
-
-def _check_places(options: argparse.Namespace) -> None:
-    """Refuse before the work what could not be written after it."""
-    from estim.files import check_page
-    from estim.plotting import check_picture, new_figure
-
-    if options.plot is not None:
-        check_picture(options.plot, "--plot")
-    if options.report is not None:
-        check_page(options.report, "--report")
-        new_figure()  # a page has pictures
+    write_result(found, options)
 
 
 def _probed(options: argparse.Namespace, smallest_change: float | None) -> "Sensitivity | ModelSensitivity":
@@ -109,16 +97,6 @@ def _probed(options: argparse.Namespace, smallest_change: float | None) -> "Sens
         model, bank, sigma, params=params, repeats=options.repeats, smallest_change=smallest_change,
         digits=options.digits,
     )  # fmt: skip
-
-
-def _write(found: Any, options: argparse.Namespace) -> None:
-    from estim.plotting import write_picture
-
-    print_result(found.to_json(indent=2) if options.json else str(found.summary()))
-    if options.plot is not None:
-        write_picture(found.plot(), options.plot)
-    if options.report is not None:
-        found.report(options.report)
 
 
 def _observed(options: argparse.Namespace) -> Any:

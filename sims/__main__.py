@@ -17,6 +17,8 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
+from estim.printing import exit_code
+
 STUDIES = {"recovery": "recovery", "spectrum": "spectrum", "contact-orders": "contact_orders", "growth": "growth"}
 PACKAGES = ("estim", "numpy", "scipy", "numba", "mpmath", "python-flint")
 
@@ -24,14 +26,8 @@ PACKAGES = ("estim", "numpy", "scipy", "numba", "mpmath", "python-flint")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the studies named, or all, in the order of `STUDIES`; return 0, 2 when something does not fit."""
     options = _options(arguments)
-    try:
-        return _run(options)
-    except (ValueError, OSError, MemoryError) as error:
-        print(f"sims: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("sims: interrupted; studies already written are kept", file=sys.stderr)
-        return 130
+    kept = "interrupted; studies already written are kept"
+    return exit_code("sims", lambda: _run(options), (ValueError, OSError, MemoryError), kept)
 
 
 def _run(options: argparse.Namespace) -> int:
