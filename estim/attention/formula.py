@@ -163,6 +163,17 @@ def pull_back(
             cotangent = to_inputs(weights[number], pulled)
 
 
+def add_pulled(total: list[Array], weights: Weights, traces: Sequence[Trace], cotangent: Array) -> None:
+    """Add dW of each layer, summed over inputs and readings, for cotangents of the outputs as for :func:`pull_back`."""
+
+    def add(number: int, pulled: Array) -> None:
+        # Inputs and tokens together are one long side: the sum over inputs is part of the product.
+        x = traces[number].inputs
+        total[number] += x.reshape(-1, x.shape[-1]).T @ pulled.reshape(-1, pulled.shape[-1])
+
+    pull_back(weights, traces, cotangent, add)
+
+
 def to_inputs(layer: tuple[Array, Array, Array], pulled: Array) -> Array:
     """Return dX, (inputs, readings, tokens, width), for dP."""
     # Rows in order: a product with the transpose of W as it lies in memory takes half as long again.

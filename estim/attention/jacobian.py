@@ -23,7 +23,7 @@ from estim.arithmetic import Array, as_balls, as_float, check_positive_integer, 
 from estim.attention import formula
 from estim.attention.bank import Bank, Group, read_bank
 from estim.attention.layer import FACTORS, Convert, Layer, parameter_count, unflatten
-from estim.precision import ball_digits
+from estim.precision import MOST_DIGITS, ball_digits
 
 # Float64 numbers of cotangents at work in a block of readings: half a MB with what belongs to them stays in the
 # second-level cache, and below 10^6 multiplications OpenBLAS takes a product in one go.
@@ -32,8 +32,6 @@ _CHUNK = 30_000
 _KEPT = 1 << 20
 # Digits that scores may cost: some log10 of the largest score for each layer.
 _MOST_EXTRA = 2000
-# As for a spectrum; a Jacobian of 10^5 entries then takes half a GB.
-_MOST_DIGITS = 10_000
 
 
 def weights_in(layers: Sequence[Layer], convert: Convert, scale: Any = None) -> list[tuple[Array, Array, Array]]:
@@ -141,8 +139,8 @@ def narrow_balls(compute: Callable[[], Array], digits: int) -> Array:
         If `digits` is no positive integer, or above 10000.
     """
     check_positive_integer(digits, "digits")
-    if digits > _MOST_DIGITS:
-        msg = f"`digits` must be at most {_MOST_DIGITS}; got {digits}"
+    if digits > MOST_DIGITS:  # a Jacobian of 10^5 entries then takes half a GB
+        msg = f"`digits` must be at most {MOST_DIGITS}; got {digits}"
         raise ValueError(msg)
     extra = 0
     while extra <= 4 * digits + _MOST_EXTRA:
@@ -283,7 +281,7 @@ def vjp(
             seeds = part[chosen].reshape(len(some.positions), 1, -1, width)
             traces = float_trace(weights, some, normalizer)
             with np.errstate(over="ignore", invalid="ignore"):
-                _accumulate(total, weights, traces, seeds)
+                formula.add_pulled(total, weights, traces, seeds)
     pieces = []
     for derivative, layer in zip(total, layers, strict=True):
         named = dict(zip(FACTORS, formula.split(derivative, layer.rank), strict=True))
@@ -291,17 +289,3 @@ def vjp(
     result = np.concatenate(pieces)
     _check_finite(result)
     return result
-
-
-def _accumulate(
-    total: list[NDArray[np.float64]],
-    weights: formula.Weights,
-    traces: Sequence[formula.Trace],
-    cotangent: Array,
-) -> None:
-    def add(number: int, pulled: Array) -> None:
-        # Inputs and tokens together are one long side: the sum over inputs is part of the product.
-        x = traces[number].inputs
-        total[number] += x.reshape(-1, x.shape[-1]).T @ pulled.reshape(-1, pulled.shape[-1])
-
-    formula.pull_back(weights, traces, cotangent, add)

@@ -68,7 +68,8 @@ class NetworkRefit:
         def pull(cotangent: Array) -> Array:
             total = [np.zeros(formula.side_by_side(layer).shape) for layer in weights]
             for group, at in zip(self.bank.groups, traces, strict=True):
-                _add_pulled(total, weights, at, cotangent[self._rows(group)])
+                seeds = cotangent[self._rows(group)].reshape(len(group.entries), 1, *at[-1].outputs.shape[1:])
+                formula.add_pulled(total, weights, at, seeds)
             parts = [formula.split(part, layer[0].shape[-1]) for part, layer in zip(total, weights, strict=True)]
             return np.concatenate([factor.ravel() for layer in parts for factor in layer])
 
@@ -128,13 +129,3 @@ class NetworkRefit:
 def _flat(effective_parameters: tuple[list[Array], Array]) -> Array:
     scores, values = effective_parameters
     return np.concatenate([*(score.ravel() for score in scores), values.ravel()])
-
-
-def _add_pulled(total: list[Array], weights: formula.Weights, traces: list[formula.Trace], cotangent: Array) -> None:
-    shaped = cotangent.reshape(len(cotangent), 1, *traces[-1].outputs.shape[1:])
-
-    def add(number: int, pulled: Array) -> None:
-        x = traces[number].inputs
-        total[number] += x.reshape(-1, x.shape[-1]).T @ pulled.reshape(-1, pulled.shape[-1])
-
-    formula.pull_back(weights, traces, shaped, add)
