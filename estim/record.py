@@ -175,10 +175,8 @@ def _restored(value: Any, kind: Any) -> Any:
         first, other = get_args(kind)
         if other is NoneType and value is None:
             return None
-        alone = other is not NoneType and not isinstance(
-            value, list | dict | np.ndarray
-        )  # an array, or one entry of it
-        return _restored(value, other if alone else first)
+        several = other is NoneType or isinstance(value, list | dict | np.ndarray)  # an array, or one entry of it
+        return _restored(value, first if several else other)
     if kind is float:
         return float(value)
     if kind in _CALLED and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from estim.probe.torch.parameters import name_of
+
 
 def users_of(readings: torch.Tensor) -> dict[Any, list[tuple[Any, int]]]:
     """Return all nodes of the graph, with those that take their output, and as which argument."""
@@ -59,7 +61,7 @@ def computed_in(readings: torch.Tensor) -> set[torch.dtype]:
 def rounded_on_the_way(readings: torch.Tensor, dtype: torch.dtype) -> str:
     """Say which numbers of 16 bits the graph of a model in a longer dtype goes through; nothing where it does not."""
     eps = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
-    shorter = [str(kind).removeprefix("torch.") for kind in computed_in(readings) if torch.finfo(kind).eps > eps]
+    shorter = [name_of(kind) for kind in computed_in(readings) if torch.finfo(kind).eps > eps]
     return f"numbers are rounded to {min(shorter)} on the way, by a cast or an autocast" if shorter else ""
 
 

@@ -64,17 +64,16 @@ def _silence(said: Said) -> str:
 
 def _moved(said: Said) -> list[str]:
     seen, parts = said.observed, []
+    moved = "On average the readings move" if said.average else "The readings moved"
     if seen.certain:
         parts.append("A reading without noise moved: that is certain.")
     if seen.degrees and said.p_value <= said.level:
         figure = _figure(seen.statistic, seen.degrees, seen.noise_degrees)
-        moved = "On average the readings move" if said.average else "The readings moved"
         parts.append(f"{moved} as parameters can move them: {figure}, {p_of(said.p_value)}.")
         if said.equivalence_p_value <= said.alarm:
             parts.append(f"The shift is nevertheless smaller than that of {said.margin.words}.")
     if seen.residual_degrees and said.residual_p_value <= said.level:
         figure = _figure(seen.residual, seen.residual_degrees, seen.noise_degrees)
-        moved = "On average the readings move" if said.average else "The readings moved"
         parts.append(
             f"{moved} in a way that no small change of the parameters can: {figure}, "
             f"{p_of(said.residual_p_value)}. The change is outside the model, or too large for its linearisation, "
